@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import threading
 from functools import partial
 
@@ -20,6 +21,7 @@ from neardup_workers.doing.http.window import near, window_requests
 from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.blocked import read_block_list
+from neardup_workers.outside.store.disk.sums import sums_path
 from neardup_workers.outside.store.extra.outbox import Outbox, Rules
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import DURABILITIES, Log
@@ -44,6 +46,14 @@ def opened(folder, settings, clock=None, canaries_every=LIMITS.canaries_every, r
         announced=Outbox(rules or (Rules(lambda: NOW) if settings.webhook else None), separate=settings.separate),
         canaries_every=canaries_every,
     )
+
+
+@contextlib.contextmanager
+def edited(path):
+    """A connection that changes the database of a service that has ended, by hand: its checksums go."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        yield connection
+    sums_path(path).unlink(missing_ok=True)
 
 
 def lose_a_band(table):

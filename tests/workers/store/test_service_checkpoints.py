@@ -9,7 +9,7 @@ from service_world import NOW, TEXT, opened
 
 from neardup.documents.document import Document
 from neardup_workers.outside.settings.serve import ServeSettings
-from neardup_workers.outside.store.checkpoints import Checkpoints
+from neardup_workers.outside.store.disk.checkpoints import Checkpoints
 
 WAIT_SECONDS = 60.0
 
@@ -25,8 +25,9 @@ def keeper(tmp_path):
 
 def use(log, **options):
     """Give a log other checkpoints."""
-    log._checkpoints.close()
+    log._checkpoints.close(sqlite3.connect(":memory:"))
     log._checkpoints = Checkpoints(log.path, **options)
+    log._checkpoints.open()
 
 
 def add(keeper, *names):

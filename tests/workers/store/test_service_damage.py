@@ -1,14 +1,20 @@
 """A damaged store is refused in one sentence, and salvaged row by row."""
 
 import random
+import shutil
 import sqlite3
+import threading
 
+import numpy as np
 import pytest
-from service_world import NOW, TEXT, opened
+from quick_parameters import quick_first
+from service_world import NOW, TEXT, edited, opened
 
 from neardup.documents.document import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.disk.checkpoints import Checkpoints
+from neardup_workers.outside.store.disk.sums import PageSums
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.reading import StoreReader
@@ -37,9 +43,8 @@ def folder(tmp_path):
 
 def change(folder, statement, *values):
     """Change a row behind the service's back."""
-    with sqlite3.connect(folder / "window.sqlite") as connection:
+    with edited(folder / "window.sqlite") as connection:
         connection.execute(statement, values)
-    connection.close()
 
 
 def read(folder):
@@ -122,3 +127,84 @@ def test_a_folder_without_a_window_has_nothing_to_salvage(tmp_path):
     """A wrong folder is not made silently."""
     with pytest.raises(Failure, match="nothing to salvage"):
         salvage(tmp_path, SETTINGS.plan.width)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """What the tests of flipped bits copy: the files of a stopped service, with titles, texts, sources and stories."""
+    folder = tmp_path_factory.mktemp("sound")
+    keeper = opened(folder, SETTINGS)
+    for first in range(0, COUNT, 20):
+        keeper.check(
+            [
+                Document(f"d{n}", texts()[n], NOW + n, source=f"s{n % 7}", title=f"headline {n}")
+                for n in range(first, first + 20)
+            ]
+        )
+    keeper.remove("d7")
+    keeper.log.close()
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name in ("window.sqlite", "window.sums")}
+
+
+@pytest.mark.parametrize("count", quick_first([12, 60], 1))
+def test_a_flipped_bit_anywhere_is_refused_and_salvage_says_nothing_false(sound, tmp_path, count):
+    """In any table, index or free page; what is salvaged is what was stored, or is left out."""
+    rng, stored, salvaged, codes = random.Random(count), dict(enumerate(texts())), 0, set()
+    for trial in range(count):
+        folder = tmp_path / str(trial)
+        folder.mkdir()
+        data, bit = bytearray(sound["window.sqlite"]), rng.randrange(8 * len(sound["window.sqlite"]))
+        data[bit // 8] ^= 1 << bit % 8
+        (folder / "window.sqlite").write_bytes(data)
+        (folder / "window.sums").write_bytes(sound["window.sums"])
+        with pytest.raises(Failure, match=r"^\S+ is damaged: .*--salvage for the sound rows$") as failure:
+            read(folder)
+        assert failure.value.code == Exit.INPUT
+        try:
+            salvage(folder, SETTINGS.plan.width)
+            keeper = opened(folder, SETTINGS)
+        except Failure as unsalvageable:
+            codes.add(unsalvageable.code)
+            continue
+        salvaged += 1
+        reader = StoreReader(keeper.log.path)
+        for version in reader.documents("oldest", COUNT, Filters(), None)[0]:
+            place = version["place"]
+            assert (version["id"], version["title"]) == (f"d{place}", f"headline {place}")
+            assert reader.version_texts([place]) in ([stored[place]], [None])
+        assert keeper.check([Document("new", TEXT, NOW + COUNT)])[0].verdict["place"] == COUNT
+        keeper.log.close()
+        shutil.rmtree(folder)
+    assert codes <= {Exit.INPUT}
+    assert salvaged > count * 0.8
+
+
+def test_a_flip_in_the_checksums_refuses_nothing(sound, tmp_path):
+    """They have one of their own; those that are lost are computed again."""
+    for name, data in sound.items():
+        (tmp_path / name).write_bytes(data)
+    data = bytearray(sound["window.sums"])
+    data[4096 + 40] ^= 2
+    (tmp_path / "window.sums").write_bytes(data)
+    assert len(read(tmp_path)) == 1
+    log = Log(tmp_path, {"signing": SETTINGS.signing_fingerprint}, "normal")
+    log.check_rest(lambda: None)
+    log._checkpoints._threads[-1].join()
+    log.close()
+    assert not np.count_nonzero(PageSums(log.path)._known == 0)
+
+
+def test_the_rest_is_checked_while_the_service_runs(sound, tmp_path, monkeypatch):
+    """A start looks at what a second allows; damage that is found later ends the process with the same sentence."""
+    for name, data in sound.items():
+        (tmp_path / name).write_bytes(data)
+    with (tmp_path / "window.sqlite").open("r+b") as file:
+        file.seek(-100, 2)
+        file.write(b"\xff\x0f\xaa")
+    monkeypatch.setattr(Checkpoints, "check", lambda self, seconds: [])
+    log, found = Log(tmp_path, {"signing": SETTINGS.signing_fingerprint}, "normal"), threading.Event()
+    log.check_rest(found.set)
+    assert found.wait(60)
+    assert "has another checksum" in str(log.damage)
+    assert log.damage.code == Exit.INPUT
+    log.close()

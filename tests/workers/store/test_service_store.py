@@ -1,13 +1,11 @@
 """The window of the service on disk: after a restart it answers as if it had never stopped."""
 
 import random
-import sqlite3
-from contextlib import closing
 
 import pytest
 from cases import CASES
 from quick_parameters import quick_first
-from service_world import NOW, TEXT, opened
+from service_world import NOW, TEXT, edited, opened
 
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
@@ -125,7 +123,7 @@ def test_a_folder_has_one_process_and_one_configuration(tmp_path):
 def test_a_store_of_another_version_is_refused(tmp_path):
     """Its tables are not those of this program; nothing in it is changed."""
     closed(opened(tmp_path, ServeSettings()))
-    with closing(sqlite3.connect(tmp_path / "window.sqlite")) as store, store:
+    with edited(tmp_path / "window.sqlite") as store:
         store.execute("UPDATE meta SET value = ? WHERE name = 'version'", (VERSION - 1,))
     with pytest.raises(
         Failure, match=f"another version .{VERSION - 1}, now {VERSION}.: .*name another --state"

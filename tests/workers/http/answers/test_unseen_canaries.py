@@ -148,7 +148,8 @@ async def _answers(app, asked, now, keeper):
 def _files(folder):
     """Every file: a database as all rows of all tables, those that are behind virtual ones included."""
     found = {}
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    # Checksums of pages are those of a file, and depend on when its changes were moved.
+    for path in sorted(one for one in folder.rglob("*") if one.is_file() and one.suffix != ".sums"):
         name = str(path.relative_to(folder))
         found[name] = path.read_bytes()
         if path.suffix == ".sqlite":
@@ -187,5 +188,5 @@ def test_the_session_has_what_could_differ(held):
     assert stream_time > NOW * 1e6
     assert losses["sources"]
     [tables] = [rows for rows in found["files"].values() if isinstance(rows, dict)]
-    assert all(tables[name] for name in ("documents", "sources", "texts", "outbox", "words_data"))
+    assert all(tables[name] for name in ("documents", "sources", "texts", "outbox", "headlines_data"))
     assert {status for _, _, status, *_ in found["answers"][::2]} == {200, 404, 422}

@@ -187,7 +187,7 @@ def test_a_view_has_collections_sources_urls_and_titles(tmp_path: Path) -> None:
     assert deployment.ask("GET", "/v1/documents/a/near?collection=fr").json()["pairs"] == []
     [story] = deployment.ask("GET", "/v1/clusters?collection=de").json()["clusters"]
     assert (story["representative"], story["others"], story["source"], story["title"]) == ("a", ["b"], "wire", "One")
-    for query, count in (("q=One", 3), ("collection=de&q=One", 1), ("q=Two", 0)):
+    for query, count in (("q=One", 4), ("collection=de&q=One", 2), ("q=Two", 0)):
         found = deployment.ask("GET", f"/v1/documents?{query}").json()
         assert len(found["documents"]) == count
     removal = deployment.asking("DELETE", "/v1/documents/a?collection=de")

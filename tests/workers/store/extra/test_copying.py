@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_world import NOW, TEXT, opened
+from service_world import NOW, TEXT, edited, opened
 
 from neardup import Document
 from neardup_workers.outside.settings.serve import ServeSettings
@@ -92,7 +92,7 @@ def test_what_is_damaged_is_counted_by_kind(
 ) -> None:
     """An event whose body is another's, a report that is no JSON, and a store without a name, which gets one."""
     filled(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "window.sqlite")) as connection, connection:
+    with edited(tmp_path / "window.sqlite") as connection:
         connection.execute('UPDATE outbox SET body = \'{"id":"x"}\' WHERE number = 2')
         connection.execute("UPDATE feeds SET condition = '{' WHERE url = 'https://a.example'")
         connection.execute("DELETE FROM identity")

@@ -4,7 +4,7 @@ import random
 import sqlite3
 
 import pytest
-from service_world import NOW, world_in
+from service_world import NOW, edited, world_in
 
 WORDS = [f"{stem}{number}" for stem in ("rain", "tree", "coast", "ferry") for number in range(20)]
 
@@ -51,7 +51,7 @@ def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_text
                 world.ask("DELETE", f"/v1/documents/d{rng.randrange(50)}")
     assert len(_expected(path)) > (200 if keep_texts else 20)
     assert _indexed(path) == _expected(path)
-    with sqlite3.connect(path) as connection:
+    with edited(path) as connection:
         heats = connection.execute("SELECT * FROM growth ORDER BY cluster").fetchall()
         for name in (
             "TRIGGER grows",

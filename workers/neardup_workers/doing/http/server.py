@@ -182,13 +182,15 @@ def started(
         lambda: writer.alive, writer.ready, measure, now, limits,
     )  # fmt: skip
     app = application(service, window_requests(writer))
-    return Running(app, events, stop, lambda: writer.error, degrading.refused)
+    keeper.log.check_rest(on_broken)
+    return Running(app, events, stop, lambda: writer.error or keeper.log.damage, degrading.refused)
 
 
 async def run(settings: ServeSettings, address: socket.socket, token: str | None, start: Start) -> Exit:
     """Serve until a signal, or until the service can no longer work.
 
-    Raises ``Failure`` if the certificate cannot be used, or if the service has ended by an error.
+    Raises ``Failure`` if the certificate cannot be used, if the store is damaged, or if the service has ended by an
+    error.
     """
     raise_file_limit()
     loop = asyncio.get_running_loop()
@@ -236,6 +238,8 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
         watching.cancel()
         await asyncio.to_thread(running.stop)
     failed = running.error()
+    if isinstance(failed, Failure):
+        raise failed
     if failed is not None:
         raise Failure(Exit.OUTPUT, f"the service failed: {failed}; start again: it continues from what is on the disk")
     return EXIT_OF_SIGNAL[ended[0] if ended else 0]

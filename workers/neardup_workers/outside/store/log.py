@@ -17,16 +17,14 @@ stories need beyond the window.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import Any
 
 from neardup.pairs.window_message import SIGNED_ELSEWHERE
 from neardup.schemes.config import Config
@@ -34,13 +32,17 @@ from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.windows.constant_texts import signature_of
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import extra, stories
-from neardup_workers.outside.store.checkpoints import Checkpoints, Reserve
+from neardup_workers.outside.store.disk.checkpoints import Checkpoints, is_full
+from neardup_workers.outside.store.disk.folder import damaged, damaged_page, locked, unusable
+from neardup_workers.outside.store.disk.reserve import Reserve
 from neardup_workers.outside.store.extra import statements, words
 from neardup_workers.outside.store.rows import FIELDS, LEADS, TABLES, StoredRow, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
+# A start checks the checksums of pages for so long: those of a million documents. The service checks the rest.
+_CHECK_SECONDS = 1.0
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
@@ -74,11 +76,20 @@ class Log:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
-            self._reserve = Reserve(folder)
         except OSError as error:
             raise unusable(folder, error) from None
-        self._writer = _connected(self.path, self._lock)
+        self._writer = sqlite3.connect(":memory:")
         try:
+            self._reserve = Reserve(folder)
+            self._checkpoints = Checkpoints(self.path)
+        except (sqlite3.Error, OSError) as error:
+            self._lock.close()
+            raise unusable(folder, error) from None
+        try:
+            if pages := self._checkpoints.check(_CHECK_SECONDS):
+                raise damaged_page(self.path, pages)
+            self._checkpoints.open()
+            self._writer = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability][0]}")
@@ -88,11 +99,9 @@ class Log:
             )
             self._prepare(fingerprints)
             extra.prepare(self._writer)
-            self._checkpoints = Checkpoints(self.path)
             self._reserve.keep()
         except (sqlite3.Error, OSError, Failure) as error:
-            self._writer.close()
-            self._lock.close()
+            self.close()
             raise error if isinstance(error, Failure) else unusable(folder, error) from None
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
@@ -161,23 +170,22 @@ class Log:
             yield
             self.commit()
         except BaseException as error:
-            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            has_no_room = isinstance(error, sqlite3.Error) and is_full(error)
             # After some errors SQLite has undone the transaction.
-            if self._writer.in_transaction and (is_full or not isinstance(error, sqlite3.Error)):
+            if self._writer.in_transaction and (has_no_room or not isinstance(error, sqlite3.Error)):
                 self._writer.execute("ROLLBACK")
-            if is_full:
+            if has_no_room:
                 raise StoreFull(str(error)) from error
             raise
 
     def keep_room(self) -> None:
         """Hold the room of removals, so that documents do not take it. Raises ``StoreFull`` if there is none."""
         if self._checkpoints.is_full:  # the thread has had no room: what is left belongs to removals
-            with self._checkpoints.paused():
-                try:
-                    self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
-                except sqlite3.Error as error:
-                    raise StoreFull(str(error)) from None
-                self._checkpoints.is_full = False
+            try:
+                self._checkpoints.move(self._writer)
+            except (sqlite3.Error, OSError) as error:
+                raise StoreFull(str(error)) from None
+            self._checkpoints.is_full = False
         if not self._reserve.keep():
             raise StoreFull("the disk has no room for removals")
 
@@ -279,22 +287,21 @@ class Log:
         if self._owed:
             self.checkpoint()
         elif self._checkpoints.committed():
-            with suppress(sqlite3.Error):  # the transaction is durable; the next checkpoint tries again
-                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            with suppress(sqlite3.Error, OSError):  # the transaction is durable; the next checkpoint tries again
+                self._checkpoints.move(self._writer)
 
     def checkpoint(self) -> None:
         """Move all changes to the database and empty the file of changes, which otherwise still holds erased data.
 
         If that fails, as on a full disk, the next commit tries again.
         """
-        with self._checkpoints.paused():
-            try:
-                self._owed = bool(self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
-            except sqlite3.Error as error:
-                self._owed = True
-                logging.getLogger(__name__).warning(
-                    "erased data is still in the file of changes, the next commit tries again: %s", error
-                )
+        try:
+            self._owed = self._checkpoints.move(self._writer, "TRUNCATE")
+        except (sqlite3.Error, OSError) as error:
+            self._owed = True
+            logging.getLogger(__name__).warning(
+                "erased data is still in the file of changes, the next commit tries again: %s", error
+            )
 
     # Reading by the writer
 
@@ -345,47 +352,16 @@ class Log:
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, str(error)) from None
 
+    def check_rest(self, on_damage: Callable[[], None]) -> None:
+        """Begin to check every page of the file; a thread calls ``on_damage`` when ``damage`` has something to say."""
+        self._checkpoints.check_rest(on_damage)
+
+    @property
+    def damage(self) -> Failure | None:
+        """The damage that was found since the start."""
+        return damaged_page(self.path, self._checkpoints.damaged) if self._checkpoints.damaged else None
+
     def close(self) -> None:
         """Close the log; another process may open it."""
-        self._writer.close()
-        self._checkpoints.close()
+        self._checkpoints.close(self._writer)
         self._lock.close()
-
-
-def damaged(path: Path, what: str) -> Failure:
-    """The failure for a damaged log."""
-    return Failure(
-        Exit.INPUT,
-        f"{path} is damaged: {what}; restore a copy of the folder, or start with --salvage for the sound rows",
-    )
-
-
-def _connected(path: Path, lock: IO[str]) -> sqlite3.Connection:
-    try:
-        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        lock.close()
-        raise unusable(path.parent, error) from None
-
-
-def unusable(folder: Path, error: Exception) -> Failure:
-    """The failure for a folder that cannot be used."""
-    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-        return damaged(folder / "window.sqlite", str(error))
-    return Failure(Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room")
-
-
-def locked(folder: Path) -> IO[str]:
-    """Lock a folder. The system releases the lock whenever the process ends."""
-    file = (folder / "lock").open("a+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise Failure(
-            Exit.USAGE, f"another process uses {folder}: end it, or name another --state for this one"
-        ) from None
-    with suppress(OSError):  # for people only; the disk may be full
-        file.truncate(0)
-        os.write(file.fileno(), f"{os.getpid()}\n".encode())
-    return file

@@ -40,8 +40,9 @@ from neardup.stories.verdicts.records import (
 )
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
+from neardup_workers.outside.store.disk.folder import damaged, locked, unusable
 from neardup_workers.outside.store.extra import copying
-from neardup_workers.outside.store.log import Log, StoreFull, damaged, locked, unusable
+from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name
 
 # Documents that are signed together.

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.store.disk.folder import locked, unusable
+from neardup_workers.outside.store.disk.sums import blank_damaged, sums_path
 from neardup_workers.outside.store.extra import copying, statements
-from neardup_workers.outside.store.log import VERSION, Log, locked, unusable
+from neardup_workers.outside.store.log import VERSION, Log
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.
@@ -42,20 +44,25 @@ def salvage(folder: Path, width: int) -> Salvaged:
     Raises:
         Failure: there is no log, not even its first page is sound, or the copy cannot be written.
     """
-    path, copy = folder / "window.sqlite", folder / "window.sqlite.copy"
+    path, copy, sound = (folder / f"window.sqlite{ending}" for ending in ("", ".copy", ".sound"))
     if not path.exists():
         raise Failure(Exit.USAGE, f"there is nothing to salvage in {folder}: leave out --salvage")
     with locked(folder):
         try:
             copy.unlink(missing_ok=True)
-            source = sqlite3.connect(path, isolation_level=None)
+            is_blanked = blank_damaged(path, sound)
+            source = sqlite3.connect(sound if is_blanked else path, isolation_level=None)
             target = sqlite3.connect(copy, isolation_level=None)
             try:
-                sound, damaged, lost = _copied(source, target, width)
+                intact, damaged, lost = _copied(source, target, width)
             finally:
                 target.close()
                 source.close()
-            return Salvaged(sound, damaged, _replaced(path, copy), lost)
+                for ending in ("", "-wal", "-shm"):
+                    sound.with_name(sound.name + ending).unlink(missing_ok=True)
+            # Those of the damaged file: the next start computes them.
+            sums_path(path).unlink(missing_ok=True)
+            return Salvaged(intact, damaged, _replaced(path, copy), lost)
         except sqlite3.DatabaseError as error:
             raise Failure(
                 Exit.INPUT, f"{path} cannot be salvaged: {error}; restore a copy of the folder, or name another --state"
@@ -94,9 +101,9 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     for place, stored in texts:
         if stored and isinstance(stored[1], str) and not target.execute(gone, (place,)).fetchone():
             target.execute("INSERT INTO texts VALUES (?, ?)", stored)
-    for table in ("stories", "contents"):  # a reader of them leaves out what is damaged
-        copying.copy_table(source, target, table)
-    lost = copying.copy(source, target)
+    # A reader of these leaves out what is damaged.
+    of_stories = sum(copying.copy_table(source, target, table) for table in ("stories", "contents"))
+    lost = ({"records of stories": of_stories} if of_stories else {}) | copying.copy(source, target)
     target.execute("COMMIT")
     return sound, meta["places"] - first - sound, lost
 

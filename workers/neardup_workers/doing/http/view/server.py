@@ -101,6 +101,11 @@ def started_view(
     )  # fmt: skip
     sending = Sending(outbox, follower, limits.verdict_seconds_max, settings.client.request_bytes_max)
     follower.start()
+    view.check_rest(on_broken)
     return Running(
-        application(service, view_requests(sending)), events, stop, lambda: follower.error, Degrading(observer).refused
+        application(service, view_requests(sending)),
+        events,
+        stop,
+        lambda: follower.error or view.damage,
+        Degrading(observer).refused,
     )

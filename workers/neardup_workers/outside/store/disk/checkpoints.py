@@ -1,0 +1,172 @@
+"""Checkpoints of a log in SQLite, on a thread of their own, so that no COMMIT waits for the disk longer than it must.
+
+Theory of operation. Every COMMIT appends pages to the file of changes. A *checkpoint* moves them to the database and
+waits for the disk. SQLite does this inside a COMMIT, which then takes ten to fifty times as long. Here a thread does
+it, at most once in ``_SECONDS``, while commits go on.
+
+SQLite reuses the file of changes from its beginning only when a checkpoint has moved all of it. The thread seldom
+reaches that, because commits go on. So beyond ``_PAGES_MAX`` pages it asks the writer for one checkpoint of its own
+(``committed`` returns true). It is short: the thread has just moved the other pages, and has waited for the disk.
+
+If a checkpoint fails, nothing is lost: the changes stay in their file, and the next checkpoint tries again. When there
+is no room for the file either, COMMIT fails.
+
+Around each checkpoint the checksums of the pages follow (``sums``). That of the thread moves only the changes that a
+reader of its own has seen, so none comes between.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from neardup_workers.outside.store.disk.sums import CHUNK, PageSums
+
+# Pages that change often are moved once in this time.
+_SECONDS = 1.0
+# Pages of 4 kB: 128 MB of changes, which some thousand steps make.
+_PAGES_MAX = 1 << 15
+# The rest of a check waits so long behind each megabyte, for those who wait for answers.
+_CHUNK_SECONDS = 0.002
+
+
+class Checkpoints:
+    """The thread; it begins with the first commit.
+
+    Args:
+        path: of the database; an empty file is made where there is none.
+        seconds: time between two checkpoints at least.
+        pages_max: pages in the file of changes beyond which the writer is asked to help.
+
+    Attributes:
+        is_full: the last checkpoint of the thread had no room.
+        damaged: the pages that ``check_rest`` has found with another checksum than they had, counted from 0.
+    """
+
+    def __init__(self, path: Path, seconds: float = _SECONDS, pages_max: int = _PAGES_MAX) -> None:
+        self._seconds, self._pages_max = seconds, pages_max
+        self._sums = PageSums(path)
+        uri = f"{path.resolve().as_uri()}?mode=rw"
+        self._connection, self._reader = (
+            sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False) for _ in range(2)
+        )
+        self._lock = threading.Lock()
+        self._committed, self._stopping = threading.Event(), threading.Event()
+        self._large, self.is_full, self._is_open = False, False, False
+        self.damaged: list[int] = []
+        self._threads = [threading.Thread(target=self._run, name="checkpoints", daemon=True)]
+
+    def check(self, seconds: float) -> list[int]:
+        """Return the pages that have another checksum than they had, of as many as can be read in some seconds."""
+        end, found = time.monotonic() + seconds, list[int]()
+        for first in range(0, self._sums.pages, CHUNK):
+            found += self._sums.damaged(first)
+            if time.monotonic() > end:
+                break
+        return found
+
+    def open(self) -> None:
+        """Begin to use the database; before that, nothing has changed in it."""
+        self._sums.open()
+        self._is_open = True
+
+    def check_rest(self, on_damage: Callable[[], None]) -> None:
+        """Begin to check every page, on a thread of its own, and to compute the checksums that are not known."""
+
+        def check() -> None:
+            for first in range(0, self._sums.pages, CHUNK):
+                with self._lock:
+                    if self._stopping.is_set():
+                        return
+                    self.damaged += self._sums.damaged(first)
+                    with suppress(OSError):  # on a full disk, the next start computes them
+                        self._sums.fill(first)
+                if self.damaged:
+                    on_damage()
+                    return
+                self._stopping.wait(_CHUNK_SECONDS)
+
+        self._threads.append(threading.Thread(target=check, name="checksums", daemon=True))
+        self._threads[-1].start()
+
+    def committed(self) -> bool:
+        """Say that there is a new commit. Returns whether the writer must run a checkpoint now."""
+        if not self._committed.is_set():
+            self._committed.set()
+            if self._threads[0].ident is None:
+                self._threads[0].start()
+        large, self._large = self._large, False
+        return large
+
+    def move(self, writer: sqlite3.Connection, mode: str = "PASSIVE") -> bool:
+        """Run a checkpoint of the writer, which commits nothing meanwhile; returns whether a reader was in its way."""
+        with self._lock:
+            return self._move(writer, mode)[0]
+
+    def _move(self, connection: sqlite3.Connection, mode: str) -> tuple[bool, int]:
+        """Return whether a reader was in the way, and how many pages the file of changes has."""
+        self._sums.begin()
+        busy, pages, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        # If a commit came meanwhile, the checkpoint itself has not waited for the disk.
+        os.fdatasync(self._sums.file)
+        self._sums.end(None if mode == "TRUNCATE" and not busy else moved)
+        return bool(busy), pages
+
+    def close(self, writer: sqlite3.Connection) -> None:
+        """Move the last changes, end the threads and close the connections, that of the writer too."""
+        self._stopping.set()
+        self._committed.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        is_moved = False
+        try:
+            if self._is_open:
+                self.move(writer)
+                is_moved = True
+        except (sqlite3.Error, OSError) as error:
+            logging.getLogger(__name__).warning("a checkpoint failed, the next start tries again: %s", error)
+        writer.close()
+        self._connection.close()
+        self._reader.close()
+        self._sums.close(is_moved=is_moved)
+
+    @contextmanager
+    def _seen(self) -> Iterator[None]:
+        """Read the last commit: a checkpoint inside moves no later one."""
+        self._reader.execute("BEGIN")
+        try:
+            self._reader.execute("SELECT 1 FROM sqlite_master").fetchone()
+            yield
+        finally:
+            self._reader.execute("ROLLBACK")
+
+    def _run(self) -> None:
+        while True:
+            self._committed.wait()
+            if self._stopping.is_set():
+                return
+            self._committed.clear()
+            try:
+                with self._lock, self._seen():
+                    _, pages = self._move(self._connection, "PASSIVE")
+            except (sqlite3.Error, OSError) as error:
+                self.is_full = is_full(error)
+                logging.getLogger(__name__).warning("a checkpoint failed, the next one tries again: %s", error)
+            else:
+                self._large, self.is_full = pages > self._pages_max, False
+            self._stopping.wait(self._seconds)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether an error says that the disk has no room."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

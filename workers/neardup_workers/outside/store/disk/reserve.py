@@ -1,0 +1,35 @@
+"""A file that holds room on the disk for what must be possible on a full one: removals, and the start of SQLite, which
+needs room even to read."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+# A removal changes some dozen pages, and its checkpoint moves what a second before it has changed.
+_RESERVE_BYTES = 16 << 20
+
+
+class Reserve:
+    """The file of a folder that holds room. It is given up at a start."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._is_kept = folder / "reserve", False
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Free the room."""
+        self._path.unlink(missing_ok=True)
+        self._is_kept = False
+
+    def keep(self) -> bool:
+        """Hold the room; returns whether the disk has it."""
+        if not self._is_kept:
+            with suppress(OSError), self._path.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
+                self._is_kept = True
+            if not self._is_kept:
+                with suppress(OSError):
+                    self.give_up()
+        return self._is_kept

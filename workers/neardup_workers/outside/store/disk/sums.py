@@ -1,0 +1,217 @@
+"""Checksums of the pages of a database, so that a flipped bit anywhere in it is found.
+
+Theory of operation. SQLite has no checksums of its own. ``window.sums`` has the CRC-32C of each page of the database
+file, 0 for a page whose sum is not known. The file of the database changes only in checkpoints, and only those of this
+process move changes. Around each of them:
+
+1. ``begin`` reads from the file of changes which pages may change, and makes their sums unknown, on the disk.
+2. The checkpoint.
+3. ``end`` computes the sums of the pages that it has moved. *A crash between leaves them unknown, and no more.*
+
+A page with changes that are not moved yet stays unknown from ``begin`` on, because whoever closes the database last
+moves them. If another program has opened the database after a crash, the file of changes is not the one that the sums
+were made with (``_is_foreign``), and all are unknown. Sums that are unknown are computed again.
+
+The file is a list of blocks of 1,023 numbers and their own CRC. The first block is the header.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+_MAGIC, _VERSION = 0x6E647375, 1
+# The numbers of the header: is_open says that no process has closed the database since; the salts name the file of
+# changes.
+_MARK, _FORMAT, _PAGE_BYTES, _IS_OPEN, _SALT, _SALT_2, _PAGES = range(7)
+_NUMBERS, _BLOCK_BYTES = 1023, 4096
+# First bytes of pages of trees that name other pages.
+_INTERIOR = (b"\x02", b"\x05")
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+# Pages that are read together.
+CHUNK = 256
+
+
+class PageSums:
+    """The checksums of a database; the caller sees to it that one thread at a time uses them.
+
+    Args:
+        path: of the database; an empty file is made where there is none.
+
+    Attributes:
+        page_bytes: bytes of a page.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._wal = path.with_name(f"{path.name}-wal")
+        # To close a file releases every lock of the process on it, those of SQLite too. So it stays open until the end.
+        self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._sums = os.open(sums_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+        self.page_bytes = int.from_bytes(os.pread(self.file, 2, 16) or b"\x10\0", "big") or 4096
+        self.page_bytes = 65536 if self.page_bytes == 1 else self.page_bytes
+        self._header = np.zeros(_NUMBERS, "<u4")
+        self._known = np.zeros(0, "<u4")
+        self._frames, self._moved = np.empty(0, np.int64), 0
+        self._read()
+
+    def _read(self) -> None:
+        data = os.pread(self._sums, os.fstat(self._sums).st_size, 0)
+        blocks = [self._sound(data[at : at + _BLOCK_BYTES]) for at in range(0, len(data), _BLOCK_BYTES)]
+        head = blocks[0] if blocks else self._header
+        fits = head[_MARK] == _MAGIC and head[_FORMAT] == _VERSION and head[_PAGE_BYTES] == self.page_bytes
+        if not fits or self._is_foreign(head):
+            return
+        self._header = head
+        self._known = np.concatenate([np.zeros(0, "<u4"), *blocks[1:]])[: int(head[_PAGES])].copy()
+
+    @staticmethod
+    def _sound(data: bytes) -> npt.NDArray[np.uint32]:
+        """Return the numbers of a block, zeros if it is damaged."""
+        whole = len(data) == _BLOCK_BYTES and crc32c(data[:-4]) == int.from_bytes(data[-4:], "little")
+        return np.frombuffer(data[:-4], "<u4").copy() if whole else np.zeros(_NUMBERS, "<u4")
+
+    def _is_foreign(self, head: npt.NDArray[np.uint32]) -> bool:
+        """Whether another program may have moved changes since a crash. A file of changes that is begun again has the
+        next number."""
+        if not head[_IS_OPEN]:
+            return False
+        salts = self._salts()
+        return salts is None or bool(salts and head[_SALT] and salts[0] - int(head[_SALT]) not in (0, 1))
+
+    def _salts(self) -> tuple[int, int] | tuple[()] | None:
+        """Return the two numbers that name the file of changes, none if it is empty; ``None`` if there is no file."""
+        try:
+            with self._wal.open("rb") as file:
+                header = file.read(_WAL_HEADER)
+        except OSError:
+            return None
+        if len(header) < _WAL_HEADER:
+            return ()
+        return int.from_bytes(header[16:20], "big"), int.from_bytes(header[20:24], "big")
+
+    @property
+    def pages(self) -> int:
+        """The pages of the file of the database."""
+        return os.fstat(self.file).st_size // self.page_bytes
+
+    def damaged(self, first: int, count: int = CHUNK) -> list[int]:
+        """Return the pages from one on, counted from 0, that have another checksum than is known."""
+        known = self._known[first : first + count]
+        data = memoryview(os.pread(self.file, len(known) * self.page_bytes, first * self.page_bytes))
+        pages = range(0, len(known) * self.page_bytes, self.page_bytes)
+        sums = [crc32c(data[at : at + self.page_bytes]) or 1 for at in pages]
+        return [first + n for n in np.flatnonzero((known != 0) & (known != np.array(sums, np.uint32))).tolist()]
+
+    def open(self) -> None:
+        """Say on the disk that changes may be moved from now on."""
+        self._header[[_MARK, _FORMAT, _PAGE_BYTES]] = _MAGIC, _VERSION, self.page_bytes
+        self._header[_IS_OPEN] = 1
+        self._header[[_SALT, _SALT_2]] = self._salts() or (0, 0)
+        self._write(np.empty(0, np.int64))
+        os.fdatasync(self._sums)
+
+    def begin(self) -> None:
+        """Make the sums of the pages unknown that a checkpoint may change."""
+        if self._read_frames():
+            self._set(self._pending(), 0)
+            os.fdatasync(self._sums)
+
+    def end(self, moved: int | None) -> None:
+        """Compute the sums of the pages of the first ``moved`` changes, of all with ``None``."""
+        pending = self._pending()
+        self._moved = len(self._frames) if moved is None else max(self._moved, min(moved, len(self._frames)))
+        self._compute(np.setdiff1d(pending, self._pending()))
+
+    def fill(self, first: int, count: int = CHUNK) -> None:
+        """Compute sums that are unknown, of pages from one on."""
+        end = min(first + count, self.pages)
+        unknown = [page for page in range(first, end) if page >= len(self._known) or not self._known[page]]
+        self._compute(np.setdiff1d(np.array(unknown, np.int64), self._pending()))
+
+    def close(self, *, is_moved: bool) -> None:
+        """Close the files; ``is_moved``: ``begin`` was called behind the last change."""
+        if is_moved:
+            self._header[_IS_OPEN] = 0
+            self._write(np.empty(0, np.int64))
+            os.fdatasync(self._sums)
+        os.close(self._sums)
+        os.close(self.file)
+
+    def _pending(self) -> npt.NDArray[np.int64]:
+        return np.unique(self._frames[self._moved :])
+
+    def _read_frames(self) -> bool:
+        """Read which pages the file of changes has; returns whether some are not moved."""
+        salts = self._salts()
+        if not salts or salts != (int(self._header[_SALT]), int(self._header[_SALT_2])):
+            self._frames, self._moved = np.empty(0, np.int64), 0
+            self._header[[_SALT, _SALT_2]] = salts or (0, 0)
+        if salts:
+            begun = b"".join(number.to_bytes(4, "big") for number in salts)
+            found = []
+            with self._wal.open("rb", buffering=0) as file:
+                at = _WAL_HEADER + len(self._frames) * (_FRAME_HEADER + self.page_bytes)
+                while len(frame := os.pread(file.fileno(), _FRAME_HEADER, at)) == _FRAME_HEADER:
+                    if frame[8:16] != begun:  # of the file before
+                        break
+                    found.append(int.from_bytes(frame[:4], "big") - 1)
+                    at += _FRAME_HEADER + self.page_bytes
+            self._frames = np.concatenate([self._frames, np.array(found, np.int64)])
+        return len(self._frames) > self._moved
+
+    def _compute(self, pages: npt.NDArray[np.int64]) -> None:
+        size = self.page_bytes
+        data = (os.pread(self.file, size, page * size) for page in pages.tolist())
+        self._set(pages, np.array([(crc32c(page) or 1) if len(page) == size else 0 for page in data], "<u4"))
+
+    def _set(self, pages: npt.NDArray[np.int64], sums: npt.NDArray[np.uint32] | int) -> None:
+        if not len(pages):
+            return
+        if (more := int(pages.max()) + 1 - len(self._known)) > 0:
+            self._known = np.concatenate([self._known, np.zeros(more, "<u4")])
+        self._known[pages] = sums
+        self._write(np.unique(pages // _NUMBERS))
+
+    def _write(self, blocks: npt.NDArray[np.int64]) -> None:
+        """Write the header, and blocks of sums."""
+        self._header[_PAGES] = len(self._known)
+        numbers = {0: self._header}
+        numbers |= {block + 1: self._known[block * _NUMBERS : (block + 1) * _NUMBERS] for block in blocks.tolist()}
+        for block, values in numbers.items():
+            data = values.tobytes().ljust(_BLOCK_BYTES - 4, b"\0")
+            os.pwrite(self._sums, data + crc32c(data).to_bytes(4, "little"), block * _BLOCK_BYTES)
+
+
+def blank_damaged(path: Path, copy: Path) -> bool:
+    """Copy a database with its changes, and fill the damaged pages of the copy with zeros, so that no reader takes
+    what they say. Pages that lead to other pages stay. Returns whether there are damaged ones; without any, nothing is
+    copied."""
+    sums = PageSums(path)
+    try:
+        damaged = [page for first in range(0, sums.pages, CHUNK) for page in sums.damaged(first)]
+        size = sums.page_bytes
+    finally:
+        sums.close(is_moved=False)
+    if not damaged:
+        return False
+    for ending in ("", "-wal"):
+        changes = path.with_name(path.name + ending)
+        if changes.exists():
+            shutil.copyfile(changes, copy.with_name(copy.name + ending))
+    with copy.open("r+b") as file:
+        for page in damaged[damaged[0] == 0 :]:  # the first page has the names of all tables
+            file.seek(page * size)
+            if file.read(1) not in _INTERIOR:
+                file.seek(page * size)
+                file.write(bytes(size))
+    return True
+
+
+def sums_path(path: Path) -> Path:
+    """Return where the checksums of a database are."""
+    return path.with_suffix(".sums")
