@@ -80,6 +80,15 @@ def test_responses_are_documents_with_uri_time_and_text(tmp_path, ending, pack):
         (record(ANSWER, uri=""), "<urn:uuid:1>"),
         (record(ANSWER, uri="", WARC_Record_ID=""), "no_id"),
         (record(b"not HTTP"), "warc_status"),
+        *(
+            (record(b"text", "resource", f"{kind}https://a.example/", Content_Type="text/plain"), "warc_description")
+            for kind in ("urn:text:", "urn:textFinal:", "urn:pageinfo:", "urn:view:", "URN:Thumbnail:", "screenshot:")
+        ),
+        (record(b"text", "resource", "urn:isbn:9783161484100", Content_Type="text/plain"), "urn:isbn:9783161484100"),
+        (
+            record(b"text", "resource", "http://a.example/?urn:text:http://b.example/", Content_Type="text/plain"),
+            "http://a.example/?urn:text:http://b.example/",
+        ),
         *((record(b"", kind), RECORD) for kind in ("warcinfo", "request", "metadata", "continuation", "of-2040")),
     ],
 )

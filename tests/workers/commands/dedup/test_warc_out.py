@@ -134,6 +134,46 @@ def test_near_duplicates_are_left_out_on_request(tmp_path):
     assert rows(path) == []
 
 
+def described_crawl():
+    """Five pages as crawlers with a browser store them; the last one is a near-duplicate of the first."""
+    for number, body in enumerate(
+        [*(page(chr(97 + n) + f" {n} ".join(PARAGRAPH.split()) * 4) for n in range(4)), NEAR]
+    ):
+        url = f"http://a.example/{number}"
+        content = COPY if number == 0 else body
+        about = ("urn:pageinfo:", "application/json"), ("urn:text:", "text/plain"), ("urn:thumbnail:", "image/png")
+        before, *after = (
+            record(PARAGRAPH.encode(), "resource", f"{kind}{url}#top", name=f"{kind}{number}", Content_Type=media)
+            for kind, media in about
+        )
+        yield from (before, record(answer(content), uri=url, name=str(number)), *after)
+
+
+@pytest.mark.parametrize("order", [list, lambda records: sorted(records, key=lambda raw: b"urn:text" in raw)])
+def test_records_that_describe_a_page_share_its_fate(neardup, tmp_path, order):
+    """Its text, its picture and its info are no documents, and the archive has them with each page that it keeps."""
+    records = list(order(list(described_crawl())))
+    (tmp_path / "crawl.warc").write_bytes(b"".join(records))
+    done = neardup("dedup", "crawl.warc", "--warc-out", "out.warc", "--warc-drop", "--strict")
+    assert done.returncode == 0, done.stderr
+    assert b"documents: 5\nkept: 4\n" in done.stderr
+    assert b"warc_description: 15\n" in done.stderr
+    dropped = b"http://a.example/4"
+    assert (tmp_path / "out.warc").read_bytes() == b"".join(raw for raw in records if dropped not in raw)
+
+
+def test_a_page_of_which_one_capture_stays_keeps_what_describes_it(tmp_path):
+    """Crawlers write descriptions to files of their own, behind all captures."""
+    path = tmp_path / "out.warc"
+    text = record(b"text", "resource", "urn:text:http://a.example/", name="t", Content_Type="text/plain")
+    for verdicts, kept in (({1: b"{}"}, 2), ({0: b"{}"}, 2), ({0: b"{}", 1: b"{}"}, 0)):
+        with Archive(str(path), drops=True) as out:
+            for number, body in enumerate((COPY, NEAR)):
+                out.add(record(answer(body), name=str(number)).removesuffix(b"\r\n\r\n"), verdicts.get(number))
+            out.add_passed(text.removesuffix(b"\r\n\r\n"))
+        assert len(rows(path)) == kept
+
+
 def test_only_identical_payloads_are_revisits(tmp_path, monkeypatch):
     """Not one byte more, no empty ones, no refused digest of the record itself, and no more than the limit."""
 

@@ -60,9 +60,10 @@ FILE_REASONS: dict[str, str] = {
 
 
 # Reasons of paths in a folder that are not input, and of records that every crawl holds.
-LEFT_OUT = frozenset(
-    ("hidden", "link", "special", "not_table", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated")
-)
+LEFT_OUT = frozenset((
+    "hidden", "link", "special", "not_table", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated",
+    "warc_description",
+))  # fmt: skip
 # A value of ``reason`` for a line that is neither a document nor a refusal.
 BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))

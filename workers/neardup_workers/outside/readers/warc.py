@@ -6,7 +6,8 @@ inside it. Damage is one refusal, however long it is: the next record begins at 
 ``WARC/``, searched from just after the damaged header.
 
 Responses, resources and conversions (as in WET archives) are documents if they hold HTML or plain text. Requests,
-metadata and the like are passed over. Every other record is refused with its reason.
+metadata and the like are passed over. Every other record is refused with its reason. So is a resource that a crawler
+made from a page, such as its text or a picture of it (``described``): it would be a copy of its page.
 
 Memory holds one record of at most ``bytes_max`` bytes and its payload, unpacked to at most ``bytes_max`` bytes.
 A longer record is passed on in parts.
@@ -37,6 +38,8 @@ _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECA
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _PLAIN = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
 _SUCCESS = 200
+# The address of a record that describes a page: urn:text:https://..., and screenshot:https://... of older crawlers.
+_DESCRIBED = re.compile(r"<?(?:urn:[a-z][a-z0-9-]{0,31}|screenshot|thumbnail):(https?://[^\s>#]+)", re.IGNORECASE)
 # Values that ``_Archive._end`` returns instead of a position.
 _UNKNOWN, _DAMAGED = -1, -2
 # Kind of a record -> why it is no document; empty if it can be one. Any other kind is passed over.
@@ -51,6 +54,7 @@ WARC_REASONS: dict[str, str] = {
     "warc_not_text": "the record holds neither HTML nor plain text",
     "warc_status": "the server did not answer with success (its status is not 200)",
     "warc_revisit": "a revisit record repeats an earlier payload and holds none",
+    "warc_description": "the record describes a page (as urn:text: and urn:thumbnail: do) and is no page itself",
     "warc_encoding": "the payload cannot be unpacked as its Content-Encoding says, or unpacks to more than "
     "line_bytes_max",
 }
@@ -186,6 +190,17 @@ def split_head(data: bytes) -> tuple[bytes, bytes]:
     return b"".join(line.removesuffix(b"\r") + b"\r\n" for line in head.split(b"\n")), rest
 
 
+def described(uri: str) -> str | None:
+    """Return the address of the page that a record with this target URI describes, without its fragment; ``None`` if it
+    describes none.
+
+    >>> described("urn:text:https://a.example/1#top"), described("https://a.example/1"), described("urn:isbn:1")
+    ('https://a.example/1', None, None)
+    """
+    found = _DESCRIBED.match(uri)
+    return found[1] if found else None
+
+
 def _line(number: int, raw: bytes, bytes_max: int) -> Line:
     """Return a record as a line with its page, or with the reason why it is no document."""
     from fastwarc.warc import WarcRecord
@@ -200,6 +215,8 @@ def _line(number: int, raw: bytes, bytes_max: int) -> Line:
     reason = Reason(_KINDS.get(kind, RECORD))
     if not reason and _header(record, "WARC-Truncated"):
         reason = Reason("warc_truncated")
+    if not reason and described(_header(record, "WARC-Target-URI")):
+        reason = Reason("warc_description")
     if reason:
         return line._replace(reason=reason)
     page = _page(record, kind, block, bytes_max)

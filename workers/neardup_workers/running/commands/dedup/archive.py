@@ -6,8 +6,9 @@ Every record goes to the output as it is, byte for byte, in the order of the inp
   identical-payload-digest: it keeps its HTTP header, and refers to the record that holds the payload. Payloads are
   identical if their SHA-256 and their lengths are. The newest ``_PAYLOADS_MAX`` payloads are known.
 - A ``metadata`` record follows each near-duplicate and refers to it. It holds the verdict, as in ``--verdicts``. With
-  ``drops`` neither of the two is written, nor are the records about it: its request, metadata of the crawler. They
-  refer to it or it refers to them (``WARC-Concurrent-To``, ``WARC-Refers-To``), and stand before or behind it.
+  ``drops`` neither of the two is written, nor are the records about it: its request, metadata of the crawler, its text
+  or its picture. They refer to it or it refers to them (``WARC-Concurrent-To``, ``WARC-Refers-To``), or their address
+  names its address (``described``), and they stand before or behind it.
 
 Each record is packed by itself, if the name of the output ends in ``.gz`` or ``.zst``. Damaged records are left out. A
 record that is too long to hold is written in parts; if its end is missing, the beginning is removed again. Records are
@@ -28,15 +29,17 @@ from typing import NamedTuple, Protocol
 import zstandard
 
 from neardup.documents.document import Document
+from neardup.errors import Reason
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import Line
-from neardup_workers.outside.readers.warc import split_head
+from neardup_workers.outside.readers.warc import described, split_head
 
 # Payloads that a revisit can refer to: some 100 MB.
 _PAYLOADS_MAX = 1 << 18
-# Records that wait for the one they may belong to, and ids of dropped records that later ones may refer to.
+# Records that wait for the one they may belong to; ids and addresses of dropped records, and addresses of kept ones,
+# that later records may refer to.
 _WAITING_MAX = 16
 _DROPPED_MAX = 1 << 16
 _END = b"\r\n\r\n"
@@ -78,7 +81,8 @@ class _Payload(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """The parts of a record. ``fields`` have names in lower case; ``belongs_to`` are the ids that it refers to."""
+    """The parts of a record. ``fields`` have names in lower case; ``belongs_to`` are the ids that it refers to, and the
+    address of the page that it describes."""
 
     version: bytes
     fields: dict[bytes, bytes]
@@ -91,12 +95,20 @@ class _Record(NamedTuple):
         line, _, rest = head.partition(b"\r\n")
         pairs = [(name.lower(), value.strip()) for name, value in _FIELD.findall(rest)]
         belongs_to = frozenset(value for name, value in pairs if name in _RELATIONS)
-        return cls(line.removeprefix(b"WARC/").strip(), dict(pairs), block, belongs_to)
+        fields = dict(pairs)
+        page = described(fields.get(b"warc-target-uri", b"").decode("latin-1"))
+        belongs_to |= set() if page is None else {page.encode("latin-1")}
+        return cls(line.removeprefix(b"WARC/").strip(), fields, block, belongs_to)
 
     @property
     def id(self) -> bytes:
         """Its id, empty without one."""
         return self.fields.get(b"warc-record-id", b"")
+
+    @property
+    def page(self) -> bytes:
+        """The address of the page that it holds, empty without one."""
+        return self.fields.get(b"warc-target-uri", b"").strip(b"<>").partition(b"#")[0]
 
     @property
     def holds_response(self) -> bool:
@@ -121,6 +133,7 @@ class Archive:
         # With ``drops``: requests and the like, which are written if nothing drops them.
         self._waiting: list[tuple[_Record, bytes]] = []
         self._dropped: OrderedDict[bytes, None] = OrderedDict()
+        self._kept: OrderedDict[bytes, None] = OrderedDict()  # addresses of pages, with ``drops``
         self._part: tuple[int, _Packer] | None = None  # a record that is written in parts, and where it begins
         self.revisits = self.near = 0
 
@@ -141,7 +154,9 @@ class Archive:
 
     def add_entry(self, entry: Entry, verdict: bytes | None) -> None:
         """Write the record of an entry. Raises ``Failure`` for a document that comes from no archive."""
-        if entry.record is not None:
+        if entry.record is not None and entry.found == Reason("warc_description"):
+            self.add_passed(entry.record)
+        elif entry.record is not None:
             self.add(entry.record, verdict)
         elif isinstance(entry.found, Document):
             raise Failure(
@@ -166,6 +181,7 @@ class Archive:
         if key is not None and original is not None:
             self._payloads.move_to_end(key)
             self.revisits += 1
+            self._keep(record)
             self._write_waiting()
             self._write(_revisit(record, http, original))
             return
@@ -174,6 +190,7 @@ class Archive:
             if self._drops:
                 self._drop(record)
                 return
+        self._keep(record)
         if key is not None:
             self._payloads[key] = _payload_of(record, payload)
             if len(self._payloads) > _PAYLOADS_MAX:
@@ -194,14 +211,23 @@ class Archive:
 
     def _drop(self, record: _Record) -> None:
         """Leave out a record, and those before it that belong to it."""
-        own = {record.id: None}
-        own |= {one.id: None for one, _ in self._waiting if record.id in one.belongs_to or one.id in record.belongs_to}
+        # A page that is captured twice keeps what describes it if one of its captures is kept.
+        own = {record.id: None, **({} if record.page in self._kept else {record.page: None})}
+        own |= {
+            one.id: None
+            for one, _ in self._waiting
+            if not one.belongs_to.isdisjoint(own) or one.id in record.belongs_to
+        }
         own.pop(b"", None)
         self._waiting = [(one, raw) for one, raw in self._waiting if one.id not in own]
         self._write_waiting()
-        self._dropped.update(own)
-        while len(self._dropped) > _DROPPED_MAX:
-            self._dropped.popitem(last=False)
+        _remember(self._dropped, own)
+
+    def _keep(self, record: _Record) -> None:
+        """Remember that the archive has this page, so that it keeps what describes it."""
+        if self._drops and record.page:
+            self._dropped.pop(record.page, None)
+            _remember(self._kept, {record.page: None})
 
     def _write_waiting(self) -> None:
         for _, raw in self._waiting:
@@ -237,6 +263,12 @@ class Archive:
             packer: _Packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
             return packer
         return _Plain()
+
+
+def _remember(known: OrderedDict[bytes, None], names: dict[bytes, None]) -> None:
+    known.update(names)
+    while len(known) > _DROPPED_MAX:
+        known.popitem(last=False)
 
 
 def _payload_of(record: _Record, payload: bytes) -> _Payload:
