@@ -252,10 +252,11 @@ MUTANTS = (
     ),
     Mutant(
         "a control row is applied one row late", "simulation", "stream/neardup/pairs/pipeline.py",
-        "        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)\n",
-        "        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)\n"
+        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)\n",
+        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)\n"
         "        if self.shard.grown and first < batch.size and self.table.slot_end == self.shard.settled:\n"
-        "            kinds[first] = kinds_of(batch, Shard(self.shard.number, self.shard.grown[-1][1]), True)[first]\n",
+        "            before = Shard(self.shard.number, self.shard.grown[-1][1])\n"
+        "            items.kinds[first] = rows.items_of(before, by_content=True).kinds[first]\n",
         (GROWTH,),
     ),
     Mutant(

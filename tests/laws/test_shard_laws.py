@@ -13,11 +13,11 @@ import numpy as np
 from cases import Case, every_case, every_stream
 
 from neardup import Config, Document, Signer
-from neardup.pairs.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select, stream_rows
+from neardup.pairs.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.seen import Seen
-from neardup.pairs.shards import Shard, shards_of
+from neardup.pairs.shards import Shard, shards_of, stream_rows
 from neardup.schemes.rows import SCHEMES
 from neardup.window import again
 from neardup.window.chains import COPIED, MARK

@@ -48,6 +48,7 @@ def test_ids_come_back_from_their_columns(ids: list[str]) -> None:
     ("seconds", "microseconds"),
     [
         (None, int(NO_TIME)),
+        (math.nan, int(NO_TIME)),
         (0, 0),
         (-1.5, -1_500_000),
         (1700000000.123456, 1_700_000_000_123_456),
@@ -61,9 +62,9 @@ def test_times_are_whole_microseconds(seconds: float | None, microseconds: int) 
     assert times_by_place(seconds) == [microseconds]
 
 
-@pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, EDGE, -EDGE, 1e300, 10**400, -(10**400)])
+@pytest.mark.parametrize("seconds", [math.inf, -math.inf, EDGE, -EDGE, 1e300, 10**400, -(10**400)])
 def test_times_that_cannot_be_kept_are_none(seconds: float) -> None:
-    """Infinity, NaN, and distant times whose differences would not fit 64 bits."""
+    """Infinity, and distant times whose differences would not fit 64 bits."""
     assert times_by_place(seconds) == [None]
     assert times_by_place(1.5, seconds, 2.5) == [1_500_000, None, 2_500_000]
 

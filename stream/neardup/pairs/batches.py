@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -20,12 +21,11 @@ from neardup.documents.ids import (
 )
 from neardup.errors import ConfigError
 from neardup.machine.compile import kernel
-from neardup.machine.kernels.hashing import hash_strings
-from neardup.pairs.shards import Shard, shards_of
+from neardup.machine.kernels.hashing import hash_strings, string_hash
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Evidence, Keys, fixed_evidence, select_ragged, starts_of_lengths
+from neardup.schemes.interface import Evidence, Keys, fixed_evidence, select_ragged
 from neardup.schemes.rows import SCHEMES
-from neardup.window import FOREIGN, NO_TIME, OWN, Items
+from neardup.window import NO_TIME, OWN, Items
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
@@ -252,7 +252,7 @@ def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray
 
 def starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the starts of values one after the other, and the end."""
-    return starts_of_lengths(np.fromiter(map(len, values), np.int64, len(values)))
+    return np.fromiter(accumulate(map(len, values), initial=0), np.int64, len(values) + 1)
 
 
 def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -268,14 +268,6 @@ def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> S
         return documents
     refused = {refusal.position for refusal in refusals}
     return [document for position, document in enumerate(documents) if position not in refused]
-
-
-def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:
-    """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``shards``."""
-    if shard.of == 1:
-        return np.full(batch.size, FOREIGN if shard.number else OWN)
-    hashes = batch.contents[:, CONTENT_HALF] if by_content else id_hashes(batch.ids, batch.id_starts)
-    return np.where(shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)
 
 
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -295,15 +287,20 @@ def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.
 
 def _known(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return the same for times in seconds, which are not a number where there is none."""
-    missing = np.isnan(seconds)
-    known, keepable = _microseconds(np.where(missing, 0.0, seconds))
-    return np.where(missing, NO_TIME, known), keepable
+    times, keepable = np.empty(len(seconds), np.int64), np.empty(len(seconds), np.bool_)
+    _to_microseconds(seconds, times, keepable)
+    return times, keepable
 
 
-def _microseconds(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return times in microseconds, and which of them can be stored: infinity cannot."""
-    keepable = np.abs(seconds) < SECONDS_MAX
-    return np.rint(np.where(keepable, seconds, 0.0) * MICROSECONDS).astype(np.int64), keepable
+@kernel("const f64[], i64[], bool[]")
+def _to_microseconds(seconds, times, keepable):
+    for i in range(len(seconds)):
+        missing = seconds[i] != seconds[i]
+        keepable[i] = missing or abs(seconds[i]) < SECONDS_MAX
+        if missing:
+            times[i] = NO_TIME
+        else:
+            times[i] = np.int64(np.rint(seconds[i] * MICROSECONDS)) if keepable[i] else np.int64(0)
 
 
 def _time_of(seconds: float | None) -> int | None:
@@ -330,9 +327,9 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
     if config.separate:
         keys = keys._replace(values=separated_keys(keys.values, keys.starts, salts(batch.ids, batch.id_starts)))
-    bare = np.flatnonzero(np.diff(keys.starts) == 0)
-    if not len(bare):
+    if not _count_bare(keys.starts):
         return keys
+    bare = np.flatnonzero(np.diff(keys.starts) == 0)
     at = keys.starts[bare]
     starts = keys.starts.copy()
     starts[1:] += np.cumsum(np.diff(keys.starts) == 0)
@@ -343,17 +340,17 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
 def table_items(batch: Batch, keys: Keys) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold: content and id come first, then the bucket
     keys."""
-    hashes = id_hashes(batch.ids, batch.id_starts)
-    values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
+    n = batch.size
+    values = np.empty(len(keys.values) + 2 * n, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
-    starts = np.zeros(batch.size + 1, np.int64)
-    _fill_keys(batch.contents, hashes, keys, values, payloads, starts)
+    kinds, starts, halves = np.empty(n, np.uint8), np.empty(n + 1, np.int64), np.empty(n, np.uint64)
+    _fill_items(batch.contents, batch.ids, batch.id_starts, keys, kinds, values, payloads, starts, halves)
     return Items(
-        kinds=np.full(batch.size, OWN),
+        kinds=kinds,
         keys=values,
         key_starts=starts,
         payloads=payloads,
-        contents=batch.contents[:, CONTENT_HALF].copy(),
+        contents=halves,
         times=batch.times,
         ids=batch.ids,
         id_starts=batch.id_starts,
@@ -363,30 +360,22 @@ def table_items(batch: Batch, keys: Keys) -> Items:
     )
 
 
-class StreamRows(NamedTuple):
-    """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), and the items
-    of a table."""
-
-    batch: Batch
-    removals: npt.NDArray[np.bool_]
-    items: Items
-
-    def until(self, end: int) -> StreamRows:
-        """Return the rows before row ``end``."""
-        return StreamRows(select(self.batch, np.arange(end)), self.removals[:end], self.items.until(end))
+@kernel("const i64[]")
+def _count_bare(starts):
+    """Count the items that have no key."""
+    count = 0
+    for i in range(len(starts) - 1):
+        count += starts[i] == starts[i + 1]
+    return count
 
 
-def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None) -> StreamRows:
-    """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id."""
-    removed = np.zeros(batch.size, np.bool_) if removals is None else removals
-    return StreamRows(batch, removed, table_items(batch, row_keys(batch, removed, config)))
-
-
-@kernel("const u64[,], u64[], Keys, u64[], u64[], i64[]")
-def _fill_keys(contents, ids, keys, values, payloads, starts):
-    at = 0
-    for i in range(len(ids)):
-        values[at], values[at + 1] = contents[i, 0], ids[i]
+@kernel("const u64[,], const u8[], const i64[], Keys, u8[], u64[], u64[], i64[], u64[]")
+def _fill_items(contents, ids, id_starts, keys, kinds, values, payloads, starts, halves):
+    at = starts[0] = 0
+    for i in range(len(kinds)):
+        kinds[i], halves[i] = OWN, contents[i, CONTENT_HALF]
+        values[at] = contents[i, 0]
+        values[at + 1] = string_hash(ids, id_starts[i], id_starts[i + 1], _ID_SEED)
         if len(payloads):
             payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
         at += 2

@@ -17,16 +17,13 @@ from neardup.documents.ids import ID_BYTES_MAX, salts, same_collection, separate
 from neardup.errors import ConfigError
 from neardup.pairs.batches import (
     Batch,
-    StreamRows,
     id_column,
-    kinds_of,
     make_batch,
     removal_batch,
     rows_of,
     select,
     sizes_of,
     sound_columns,
-    stream_rows,
     table_items,
     times_of,
 )
@@ -34,13 +31,12 @@ from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
-from neardup.pairs.shards import WHOLE_STREAM, Shard, shared_limits
+from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
 from neardup.pairs.values import converted, wrong_values
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
-from neardup.window import REMOVAL, BandTable, Candidates, Limits
-from neardup.window.chains import COPIED
+from neardup.window import BandTable, Candidates, Limits
 from neardup.window.steps import step
 
 # Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
@@ -252,10 +248,8 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)
-        kinds[rows.removals] = REMOVAL
-        kinds |= rows.items.kinds & COPIED
-        items, end, settled = rows.items._replace(kinds=kinds), first, self.shard.settled
+        batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)
+        end, settled = first, self.shard.settled
         while True:
             self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
             candidates = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,

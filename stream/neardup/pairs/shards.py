@@ -1,4 +1,4 @@
-"""Shards: which table holds a document.
+"""Shards: which table holds a document, and the rows of a stream as every table reads them.
 
 A shard is a part of a stream, divided by document. Every shard reads the whole stream, and holds the documents that it
 owns. A document goes to the shard of its content, so the copies of a content lie in one shard; where copies are not
@@ -17,6 +17,7 @@ Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 201
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -24,7 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
-from neardup.window import Limits
+from neardup.pairs.batches import CONTENT_HALF, Batch, id_hashes, row_keys, select, table_items
+from neardup.schemes.config import Config
+from neardup.window import FOREIGN, OWN, REMOVAL, Items, Limits
+from neardup.window.chains import COPIED
 
 _MULTIPLIER, _ONE, _SHIFT = np.uint64(2862933555777941757), np.uint64(1), np.uint64(33)
 # A limit of candidates is shared among shards; a bucket is not divided evenly, so a shard has so many deviations more.
@@ -93,6 +97,7 @@ def shards_of(hashes: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int
     return out
 
 
+@functools.lru_cache(maxsize=GROWTHS_MAX)
 def shared_limits(limits: Limits, shards: int, of: Limits | None = None) -> Limits:
     """Return the limits of one shard: the window is that of the stream, a limit of candidates is a share of it.
 
@@ -109,6 +114,43 @@ def shared_limits(limits: Limits, shards: int, of: Limits | None = None) -> Limi
     return (of or limits)._replace(
         bucket_candidates=share(limits.bucket_candidates), probe_candidates=share(limits.probe_candidates)
     )
+
+
+def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:
+    """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``shards``."""
+    if shard.of == 1:
+        return np.full(batch.size, FOREIGN if shard.number else OWN)
+    hashes = batch.contents[:, CONTENT_HALF] if by_content else id_hashes(batch.ids, batch.id_starts)
+    return np.where(shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)
+
+
+class StreamRows(NamedTuple):
+    """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), and the items
+    of a table that holds them all."""
+
+    batch: Batch
+    removals: npt.NDArray[np.bool_]
+    items: Items
+
+    def until(self, end: int) -> StreamRows:
+        """Return the rows before row ``end``."""
+        return StreamRows(select(self.batch, np.arange(end)), self.removals[:end], self.items.until(end))
+
+    def items_of(self, shard: Shard, *, by_content: bool) -> Items:
+        """Return the items as the table of a shard reads them."""
+        if shard == WHOLE_STREAM:
+            return self.items
+        kinds = kinds_of(self.batch, shard, by_content)
+        kinds[self.removals] = REMOVAL
+        return self.items._replace(kinds=kinds | self.items.kinds & COPIED)
+
+
+def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None) -> StreamRows:
+    """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id."""
+    removed = np.zeros(batch.size, np.bool_) if removals is None else removals
+    items = table_items(batch, row_keys(batch, removed, config))
+    items.kinds[removed] = REMOVAL
+    return StreamRows(batch, removed, items)
 
 
 @kernel("u64[], i64, i32[]")

@@ -6,6 +6,7 @@ function. ``tests/laws`` runs every law on every row.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
@@ -37,7 +38,7 @@ class _Rows(Mapping[str, AnyScheme]):
 
     def __getitem__(self, name: str) -> AnyScheme:
         module, row = _MODULES[name]
-        scheme: AnyScheme = getattr(import_module(module), row)
+        scheme: AnyScheme = getattr(sys.modules.get(module) or import_module(module), row)
         return scheme
 
     def __iter__(self) -> Iterator[str]:

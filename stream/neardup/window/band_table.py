@@ -30,10 +30,8 @@ from neardup.window.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
-    COPIED,
     FINISHED,
     FIRST_TIME,
-    FOREIGN,
     GROUP_BITS,
     HEADS_FULL,
     JOURNAL_FULL,
@@ -41,7 +39,6 @@ from neardup.window.chains import (
     NO_LIMIT,
     NO_TIME,
     OLDEST,
-    OWN,
     POSTING_END,
     POSTING_PAGE_BITS,
     REMOVAL,
@@ -83,6 +80,9 @@ class Candidates(NamedTuple):
     identical: npt.NDArray[np.bool_]
     uncompared: npt.NDArray[np.int32]
     end: int
+
+
+_NO_CANDIDATES = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32)
 
 
 class BandTable:
@@ -184,14 +184,12 @@ class BandTable:
         assert not add or self._before is not None, "no step is open"
         assert candidates_max >= 1, candidates_max
         n = len(items.times)
-        if add:
-            self._reserve(items, hides=self.oldest < settled)
+        longest = self._reserve(items, hides=self.oldest < settled, add=add)
         if self._epoch + n >= 1 << 32:
             self._store.seen[:] = 0
             self._epoch = 1
         epoch = np.uint32(self._epoch)
         self._epoch += n  # before the run: if it fails, the next batch must not read its marks
-        longest = int((items.key_starts[1:] - items.key_starts[:-1]).max(initial=0))
         if longest > len(self._scratch.heads):
             self._scratch = new_scratch(longest)
         done: list[Candidates] = []
@@ -309,31 +307,36 @@ class BandTable:
             postings >> GROUP_BITS
         ) * 4 + pages * 2048 + held, allocated
 
-    def _reserve(self, items: Items, *, hides: bool) -> None:
-        """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings."""
-        state, keys = self._store.state, items.key_starts[1:] - items.key_starts[:-1]
+    def _reserve(self, items: Items, *, hides: bool, add: bool) -> int:
+        """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings.
+        Returns the most keys of an item."""
+        state = self._store.state
+        needs: tuple[int, ...] = views.demand(
+            items.kinds, items.key_starts, items.id_starts, items.ragged_starts, hides
+        )
+        longest, shortest, id_longest, foreign, slots, postings, own, ragged = needs
+        if not add:
+            return longest
         assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
-        held = items.id_starts[1:] - items.id_starts[:-1]
-        is_item, own = items.kinds != REMOVAL, items.kinds & ~COPIED == OWN
-        assert held[is_item].max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
-        assert keys.min(initial=KEYS) >= KEYS, "a content key and an id key come first"
-        assert self._is_shard or not (items.kinds & FOREIGN).any(), "only a shard takes foreign items"
-        postings = int(state[POSTING_END]) + int(keys[is_item if hides else own].sum())
+        assert id_longest <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
+        assert shortest >= KEYS, "a content key and an id key come first"
+        assert self._is_shard or not foreign, "only a shard takes foreign items"
+        postings += int(state[POSTING_END])
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or divide the stream into more shards"
             )
         # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
-        ragged = (items.ragged_starts[1:] - items.ragged_starts[:-1])[own].sum()
-        pages = 3 + (2 * len(items.ids) + int(np.count_nonzero(own)) * self._width + int(ragged) >> BYTE_PAGE_BITS)
-        self._slots.extend(int(state[SLOT_END]) + int(np.count_nonzero(is_item if hides else own)))
+        pages = 3 + (2 * len(items.ids) + own * self._width + ragged >> BYTE_PAGE_BITS)
+        self._slots.extend(int(state[SLOT_END]) + slots)
         self._postings.extend(postings)
         self._bytes.extend(int(state[BYTE_END]) + (pages << BYTE_PAGE_BITS))
         room = tuple((one.physical_pages, len(one.map)) for one in (self._slots, self._postings, self._bytes))
         if room != self._room or len(items.payloads) or len(items.ragged):
             self._grow(items)
             self._room = room
+        return longest
 
     def _grow(self, items: Items) -> None:
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
@@ -363,10 +366,8 @@ class BandTable:
 
     def _drain(self, end: int, longest: int) -> Candidates:
         count = int(self._found.length[0])
-        items, slots, identical, left, _ = self._found
-        candidates = Candidates(
-            items[:count].copy(), slots[:count].copy(), identical[:count].copy(), left[:count].copy(), end
-        )
+        columns = [column[:count].copy() for column in self._found[:4]] if count else _NO_CANDIDATES
+        candidates = Candidates._make([*columns, end])
         self._found.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1
         if most > len(self._found.slots):

@@ -1,4 +1,4 @@
-"""Kernels that read a band table and change nothing: evidence, lengths of buckets."""
+"""Kernels that read a band table or a batch for it, and change nothing: evidence, lengths of buckets, room."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from neardup.machine.compile import kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BYTE_PAGE_BITS,
+    COPIED,
+    FOREIGN,
     KEYS,
     OLDEST,
+    OWN,
+    REMOVAL,
     SLOT_END,
     byte_index,
     first_posting,
@@ -39,6 +43,33 @@ def bucket_lengths(store, first, most, base, out):
 def posting_of(store, slot, base):
     """``chains.first_posting`` for Python."""
     return first_posting(store, slot, base)
+
+
+@kernel("const u8[], const i64[], const i64[], const i64[], bool")
+def demand(kinds, key_starts, id_starts, ragged_starts, hides):
+    """Measure what a batch needs.
+
+    Returns:
+        The most keys of an item, and the least; the bytes of the longest id of an item; how many items are foreign; how
+        many the table may hold, with ``hides`` the foreign ones too, and their keys; how many are its own, and
+        the bytes of their ragged parts.
+    """
+    longest, shortest, id_longest, foreign = 0, KEYS, 0, 0
+    items, postings, own, ragged = 0, 0, 0, 0
+    for i in range(len(kinds)):
+        keys, kind = key_starts[i + 1] - key_starts[i], kinds[i]
+        longest, shortest = max(longest, keys), min(shortest, keys)
+        foreign += kind & FOREIGN != 0
+        is_own = kind | COPIED == OWN | COPIED
+        if kind != REMOVAL:
+            id_longest = max(id_longest, id_starts[i + 1] - id_starts[i])
+        if kind != REMOVAL if hides else is_own:
+            items += 1
+            postings += keys
+        if is_own:
+            own += 1
+            ragged += ragged_starts[i + 1] - ragged_starts[i]
+    return longest, shortest, id_longest, foreign, items, postings, own, ragged
 
 
 @kernel("Store, i64[], i64, i64[], u8[]")

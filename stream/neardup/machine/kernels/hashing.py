@@ -53,10 +53,16 @@ def seed_of(seed, purpose):
 def hash_strings(data, starts, seed, out):
     """64-bit hashes of n byte strings, ``data[starts[i]:starts[i + 1]]`` of ``uint8``, into ``out``, ``uint64[n]``."""
     for i in range(len(out)):
-        h = seed
-        for j in range(starts[i], starts[i + 1]):
-            h = h * BASE + (np.uint64(data[j]) + np.uint64(1))
-        out[i] = mix64(h)
+        out[i] = string_hash(data, starts[i], starts[i + 1], seed)
+
+
+@inlined
+def string_hash(data, first, end, seed):
+    """The 64-bit hash of the bytes ``data[first:end]`` (``uint8``)."""
+    h = seed
+    for j in range(first, end):
+        h = h * BASE + (np.uint64(data[j]) + np.uint64(1))
+    return mix64(h)
 
 
 @inlined

@@ -17,10 +17,8 @@ from rich.table import Table
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.pairs.batches import kinds_of, stream_rows
 from neardup.pairs.pipeline import Matcher, Signer
-from neardup.pairs.shards import WHOLE_STREAM
-from neardup.schemes.rows import SCHEMES
+from neardup.pairs.shards import stream_rows
 from neardup.stories.sources.ledger import STORIES_MAX
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.window.steps import step
@@ -137,8 +135,7 @@ def sampled(settings: StreamSettings, text_bytes: int, id_bytes: int) -> tuple[f
     batch = Signer(settings).sign(documents).batch
     if not batch.size:
         raise ConfigError(f"text_bytes={text_bytes}: every text is refused as too short; give the bytes of real texts")
-    table, by_content = Matcher(settings).table, SCHEMES[settings.scheme].by_content
-    items = stream_rows(batch, settings).items._replace(kinds=kinds_of(batch, WHOLE_STREAM, by_content))
+    table, items = Matcher(settings).table, stream_rows(batch, settings).items
     rows = min(_ROWS_MAX, int(_TABLE_BYTES / (len(batch.ragged) / batch.size + settings.plan.width)))
     with step(table):
         for _ in range(max(1, rows // batch.size)):

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from neardup.pairs.batches import kinds_of, select
+from neardup.pairs.batches import select
+from neardup.pairs.shards import kinds_of
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.canaries.draws import Draws

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column
-from neardup.pairs.batches import StreamRows, stream_rows
+from neardup.pairs.shards import StreamRows, stream_rows
 from neardup.pairs.window_message import WireError
 from neardup.schemes.config import Config
 from neardup.window import NO_TIME
