@@ -29,7 +29,7 @@ _ZONES = {
 }  # fmt: skip
 _ZONE = (
     r"(?:(?:utc|gmt|ut)?\s*(?P<sign>[-+])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?"
-    rf"|(?P<zone>{'|'.join(_ZONES)}))(?:\s*\([^()]*\))?"
+    rf"|(?P<zone>{'|'.join(_ZONES)}))(?:\s*\([^()]*\)|\[[^\[\]]*\])?"
 )
 _BEHIND = rf"(?:[\s,]+(?:at\s+)?{_TIME}(?:\s*{_ZONE})?|\s*)"
 _FORMS = tuple(

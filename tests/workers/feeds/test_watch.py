@@ -124,9 +124,11 @@ def test_a_time_far_ahead_of_the_clock_is_not_used():
     """One wrong date must not end the window of a stream; a time of long ago stays."""
     ahead = f"{2023 + 2}-01-01T00:00:00+00:00"
     outside = Outside([item("c", time="0102-01-01T00:00:00+00:00"), item("b"), item("a", time=ahead)])
-    times = [entry.found.timestamp for entry in Feed(URL, WATCHING).poll(outside.world).entries]
+    entries = Feed(URL, WATCHING).poll(outside.world).entries
+    times = [entry.found.timestamp for entry in entries]
     assert times[:2] == [None, NOW]
     assert times[2] < -5e10
+    assert [json.loads(entry.raw).get("undated") for entry in entries] == [ahead, None, None]
 
 
 def test_the_text_of_an_item_is_that_of_its_page_if_pages_are_read():

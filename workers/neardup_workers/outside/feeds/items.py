@@ -21,6 +21,7 @@ import resource
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
@@ -50,8 +51,13 @@ _ITEM_TAGS = re.compile(
 _MEMORY_BYTES_MAX = 1 << 30
 
 
+# Characters of a date that is none.
+_UNDATED_CHARACTERS_MAX = 100
+
+
 class Item(NamedTuple):
-    """An item of a feed, see the module. ``time`` is ``None`` without a time that a calendar has."""
+    """An item of a feed, see the module. ``time`` is ``None`` without a time that a calendar has; ``undated`` is what
+    stands in its place then."""
 
     id: str | None
     time: str | None
@@ -59,6 +65,7 @@ class Item(NamedTuple):
     url: str | None
     text: str
     part: str = "content"
+    undated: str = ""
 
 
 class Named(NamedTuple):
@@ -172,8 +179,9 @@ def _json_item(item: dict[str, Any], url: str) -> Item:
     link = _absolute(url, link or "") or None
     content = _text(item.get("content_text")).strip() or text_of_markup(_text(item.get("content_html")))
     texts = content, _text(item.get("title")).strip(), _text(item.get("summary")).strip()
-    dates = (_date(item.get(name)) for name in ("date_published", "date_modified"))
-    return _with_text(id_ or link, next(filter(None, dates), None), link, *texts)
+    return _with_text(
+        id_ or link, _time([item.get(name) for name in ("date_published", "date_modified")]), link, *texts
+    )
 
 
 def _date(value: Any) -> str | None:
@@ -193,17 +201,21 @@ def _item(entry: Any, url: str) -> Item:
     title = text_of_markup(_text(entry.get("title")))
     content = next(filter(None, map(_plain, entry.get("content", ()))), "")
     summary = _plain(entry.get("summary_detail") or {"value": entry.get("summary")})
-    return _with_text(guid or link or None, _time(entry), link or None, content, title, summary)
+    # A plain get of the second name would warn and give the first.
+    time = _time([entry[name] for name in ("published", "updated") if name in entry])
+    return _with_text(guid or link or None, time, link or None, content, title, summary)
 
 
-def _with_text(id_: str | None, time: str | None, url: str | None, content: str, title: str, summary: str) -> Item:
+def _with_text(
+    id_: str | None, dated: tuple[str | None, str], url: str | None, content: str, title: str, summary: str
+) -> Item:
     """Return an item whose text is its title and its content, or else its summary, neither twice."""
-    body, part = (content, "content") if content else (summary, "summary")
+    (time, undated), (body, part) = dated, (content, "content") if content else (summary, "summary")
     if not title or body.startswith(title):
-        return Item(id_, time, title, url, body, part)
+        return Item(id_, time, title, url, body, part, undated)
     if title.startswith(body):
-        return Item(id_, time, title, url, title, "title")
-    return Item(id_, time, title, url, f"{title}\n{body}", f"title and {part}")
+        return Item(id_, time, title, url, title, "title", undated)
+    return Item(id_, time, title, url, f"{title}\n{body}", f"title and {part}", undated)
 
 
 def _absolute(url: str, link: str) -> str:
@@ -225,10 +237,12 @@ def _text(value: Any) -> str:
     return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
-def _time(entry: Any) -> str | None:
-    """Return the date of an item. The parser's own reading of it is not used: it takes parts from today."""
-    # A plain get of the second name would warn and give the first.
-    return next(filter(None, (_date(entry[name]) for name in ("published", "updated") if name in entry)), None)
+def _time(written: Sequence[Any]) -> tuple[str | None, str]:
+    """Return the first of dates that is one, and what stands in its place if none is. The parser's own reading of them
+    is not used: it takes parts from today."""
+    time = next(filter(None, map(_date, written)), None)
+    given = next((one.strip() for one in written if isinstance(one, str) and one.strip()), "")
+    return time, "" if time else _text(given)[:_UNDATED_CHARACTERS_MAX]
 
 
 def main(arguments: list[str]) -> None:

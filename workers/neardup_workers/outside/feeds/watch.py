@@ -45,6 +45,8 @@ from neardup_workers.outside.web.extraction import Extracted
 
 # Items of a feed that are remembered, so that each comes once; a feed of news shows some hundred at a time.
 ITEMS_MAX = 10_000
+# The field of an item that has the date that its feed gives, where it is none, before 1990 or ahead of the clock.
+UNDATED = "undated"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
 _ACCEPT = (
     "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, application/xml;q=0.9, "
@@ -228,9 +230,9 @@ class Feed:
 
     def _entry(self, number: int, item: Item, now: float) -> Entry:
         """An item as a line of JSON."""
-        fields, time = self._watching.fields, item.time
+        fields, time, undated = self._watching.fields, item.time, item.undated or None
         if time is not None and datetime.fromisoformat(time).timestamp() > now + AHEAD_SECONDS:
-            time = None
+            undated, time = time, None
         # An id that is no URI is unique in its feed only. It follows the given address, because redirects change.
         values: dict[str, str | float | None] = {
             "title": item.title,
@@ -240,6 +242,7 @@ class Feed:
             fields.timestamp: time,
             fields.text: item.text,
             "part": item.part,
+            UNDATED: undated,
         }
         if source_of(Document(str(values[fields.id] or ""), url=item.url)) is None:
             values[fields.source or "source"] = host_of(self.url)

@@ -68,6 +68,8 @@ LEFT_OUT = frozenset((
 BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))
 
+# A reason why an item of a feed has no time -> its sentence.
+_UNREAD = {"undated": "the date is none, or lies before 1990 or more than a day ahead of the clock"}
 # Characters of an example in a note.
 _EXAMPLE_CHARACTERS = 60
 # A line and its number -> its document, or why it has none.
@@ -112,7 +114,8 @@ class UnreadTimes:
         """Yield a sentence for each reason."""
         for reason, count in self.counts.items():
             example = ascii(self._firsts[reason])[:_EXAMPLE_CHARACTERS]
-            yield f"note: {count:,} documents have no time, such as one of {example}: {REASONS[reason]}"
+            why = _UNREAD.get(reason) or REASONS[reason]
+            yield f"note: {count:,} documents have no time, such as one of {example}: {why}"
 
 
 class Rows(Sequence[Entry]):

@@ -12,6 +12,8 @@ from email.message import Message
 from importlib.metadata import version
 from typing import NamedTuple
 
+import orjson
+
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.pipeline import Signer
@@ -23,7 +25,7 @@ from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits
 from neardup_workers.outside.feeds.items import Item, Named, items_of
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.state import open_states
-from neardup_workers.outside.feeds.watch import FeedPoll, Watching, World, watch
+from neardup_workers.outside.feeds.watch import UNDATED, FeedPoll, Watching, World, watch
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import STANDARD, OutputFile
@@ -101,6 +103,8 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
                     output.tell(polled.url, polled.condition)
         report, feeds = session.report, len(lists.addresses())
         report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
+        for note in session.reader.unread.notes():
+            report.say(note)
         if settings.canonical_urls:
             report.say(f"{ids.changed:,} ids changed to canonical URLs")
     return session.ended
@@ -164,6 +168,8 @@ def _write(
             session.refuse_entry(entry, "blocked")
         else:
             output.add(entry)
+            if (undated := orjson.loads(entry.raw or b"{}").get(UNDATED)) is not None:
+                session.reader.unread(UNDATED, undated)
     arrived = output.send()
     session.rejects.flush()
     return arrived
