@@ -62,6 +62,14 @@ def test_a_table_is_read_as_it_was_meant(name: str, content: str, rows: list[Any
         assert [one[: len(start)] for one, start in zip(noted, notes, strict=True)] == notes
 
 
+@pytest.mark.parametrize("content", ['id,text\na,"one, x\nb,two\nc,x\n', 'id,text\na,"one, x\nb,two\nc",x,y\n'])
+def test_lines_behind_an_open_quote_are_counted(content: str) -> None:
+    """The row is one refusal; the note says how many lines went with it."""
+    found, notes = read(Path("t.csv"), content.encode())
+    assert [isinstance(one, str) for one in found] == [True]
+    assert notes == ["{} lines belong to a refused row, since a quote before them is open: they are not read"]
+
+
 def test_a_setting_says_how_quotes_are_read() -> None:
     """As letters, or by RFC 4180 as ever."""
     content = b'id,text\na,"one"\nb,"two" x\n'

@@ -219,6 +219,12 @@ class _Row:
 
     def cells(self, quoting: str, width: int, notes: Counter[str]) -> list[str] | Reason:
         """Return the cells, or the reason why there are none; ``width`` is the number of cells of the header."""
+        cells = self._cells(quoting, width, notes)
+        if (lines := self.taken.raw.count(b"\n")) and width and (isinstance(cells, Reason) or len(cells) != width):
+            notes["{} lines belong to a refused row, since a quote before them is open: they are not read"] += lines
+        return cells
+
+    def _cells(self, quoting: str, width: int, notes: Counter[str]) -> list[str] | Reason:
         if quoting == "none":
             return self._literal(self._first.raw)
         if quoting == "quoted" or not width or b'"' not in self._first.raw:
