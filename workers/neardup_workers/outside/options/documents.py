@@ -70,6 +70,14 @@ SourcesFile = Annotated[
 ]
 
 
+AllowLoss = Annotated[
+    bool,
+    typer.Option(
+        "--allow-loss", help="write the kept documents also if nearly all of a source, or of all, repeat one another"
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class DedupOptions(SessionOptions):
     """The arguments of ``dedup``."""
@@ -102,6 +110,7 @@ class DedupOptions(SessionOptions):
     annotate: Annotated[
         bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
     ] = False
+    allow_loss: AllowLoss = False
     sources: SourcesFile = None
     truth: Truth = False
     follow: Follow = False
@@ -114,6 +123,14 @@ class DedupOptions(SessionOptions):
         """The files that the command writes in addition to its summary, by field."""
         named = ("output", "removed", "verdicts", "clusters", "sources", "keep", "warc_out")
         return {**super().outputs, **{name: getattr(self, name) for name in named}}
+
+    @property
+    def loses(self) -> str | None:
+        """The option of the output that lacks what is dropped, ``None`` if none does; ``--output`` may be standard
+        output."""
+        if self.warc_out is not None and (self.warc_drop or self.output is None):
+            return "--warc-out" if self.warc_drop else None
+        return None if self.annotate or self.follow else "--output"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +172,7 @@ class BatchOptions(SessionOptions):
     annotate: Annotated[
         bool, typer.Option("--annotate", help="write the dropped lines to --output too, and with each line its verdict")
     ] = False
-    allow_loss: Annotated[
-        bool,
-        typer.Option("--allow-loss", help="write --output also if nearly all documents of a source repeat the source"),
-    ] = False
+    allow_loss: AllowLoss = False
     truth: Truth = False
 
     @property

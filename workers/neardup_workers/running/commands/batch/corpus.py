@@ -55,7 +55,7 @@ from neardup_workers.outside.settings.files import Settings
 from neardup_workers.running.commands.batch import verdicts
 from neardup_workers.running.commands.batch.content_pairs import ContentPairs, Links, contents_of
 from neardup_workers.running.commands.batch.found import EVIDENCE_BYTES, Found, PairCounts, RowPairs
-from neardup_workers.running.commands.batch.kept import check_twice, write_kept
+from neardup_workers.running.commands.batch.kept import check_twice, with_texts, write_kept
 from neardup_workers.running.commands.batch.rank import ranked_rows
 from neardup_workers.running.commands.batch.rows import ColumnFiles, RowFiles, Rows, spans
 
@@ -345,6 +345,8 @@ def decide(
     if options.verdicts is not None:
         with LinesFile(options.verdicts, "the verdicts") as file:
             verdicts.write(file, corpus.rows, places, decided, relations)
+    falls = with_texts(verdicts.falls_of(places, order, decided), session)
+    session.notes.extend(f"WARNING: {fall.sentence()}" for fall in falls)
     exceeded: dict[str, Any] = {}
     if options.sources is not None:
         with Sources(options.sources, session.settings.sources_max) as sources:
@@ -353,7 +355,7 @@ def decide(
         exceeded["sources_exceeded"] = dict(sources.ledger.exceeded)
     if options.output is not None:
         if not options.allow_loss and places.with_sources:
-            verdicts.check_loss(places, order, decided)
+            verdicts.check_loss(places, order, decided, falls)
         statuses = np.full(len(places), REFUSED, np.uint8)
         statuses[at] = decided.statuses
         between = None

@@ -16,6 +16,7 @@ from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.rule import KEPT, REFUSED
 from neardup_workers.doing.session.session import Session, chunked
+from neardup_workers.outside.outputs.falls import Fall, beginning, text_of
 from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
 from neardup_workers.outside.outputs.output import Lines
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of
@@ -92,3 +93,23 @@ def write_kept(
                 f"the input changed while batch was running: it had {len(statuses):,} entries, and then {at:,}; "
                 f"{display(path)} is not written",
             )
+
+
+def _is_stored(path: str) -> bool:
+    return os.path.isfile(path) or os.path.isdir(path)
+
+
+def with_texts(falls: list[Fall], session: Session) -> list[Fall]:
+    """Return falls with the beginnings of texts in place of the places of documents: input that can be read twice is
+    read again, up to them."""
+    wanted, texts, at = {int(fall.text) for fall in falls if fall.text}, dict[str, str](), 0
+    paths = session.options.paths if all(map(_is_stored, session.options.paths)) else []
+    reader = EntryReader(session.settings, fields_of(session.settings), session.stop, lambda part: None)
+    for chunk in chunked(reader.parts(paths)) if wanted else ():
+        entries = () if chunk is None else chunk.entries
+        texts |= {str(n): beginning(text_of(entries, n - at)) for n in wanted if at <= n < at + len(entries)}
+        at += len(entries)
+        if len(texts) == len(wanted):
+            break
+    reader.close()
+    return [fall._replace(text=texts.get(fall.text, "")) for fall in falls]

@@ -36,6 +36,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES
 from neardup.window import NO_TIME
 from neardup_workers.doing.session.session import Chunk, judged
 from neardup_workers.outside.outputs.clusters import LARGEST
+from neardup_workers.outside.outputs.falls import Fall, Falls, loss_failure
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.outputs.sources import Sources, sources_of
 from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_of, decisions_of, verdict_line
@@ -278,8 +279,27 @@ def write(file: OutputFile, rows: RowFiles, places: Places, verdicts: Verdicts, 
         file.write(b"".join(places.lines(n * ROWS, last, named)))
 
 
-def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
-    """Raise ``Failure`` if nearly all documents of a source are duplicates of others of the same source.
+def falls_of(places: Places, order: Rows, verdicts: Verdicts) -> list[Fall]:
+    """Return what nearly all documents fall to; the text of each is the place of one of the duplicates."""
+    falls, rows = Falls(), np.array(places.rows, np.int64)
+    for first in range(0, len(order), ROWS):
+        at = order[first : first + ROWS]
+        names = partial(places.sources if places.with_sources else _nameless, rows[at])
+        falls.add(verdicts.select(at), partial(_place, rows[at]), names)
+    return falls.found()
+
+
+def _nameless(at: Rows) -> list[str]:
+    return [""] * len(at)
+
+
+def _place(places: Rows, at: int) -> str:
+    return str(places[at])
+
+
+def check_loss(places: Places, order: Rows, verdicts: Verdicts, falls: list[Fall]) -> None:
+    """Raise ``Failure`` if nearly all documents of a source are duplicates of others of the same source, or of one
+    text.
 
     A corpus at rest has no last hour, so all documents of a source count together.
     """
@@ -289,14 +309,14 @@ def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
         sources, times = places.sources(rows[at]), unknown[: len(at)]
         ledger.add(Reports(sources, verdicts.statuses[at], verdicts.clusters[at], verdicts.late[at], times, times))
     lost = [f"{one['source']!r} ({one['repeated']:,} of {one['documents']:,} documents)" for one in ledger.repeating()]
+    sentences = [fall.sentence() for fall in falls]
     if lost:
-        raise Failure(
-            Exit.REFUSED,
-            f"--output is not written: nearly all documents of {', '.join(lost[:_SHOWN])}"
-            f"{' and others' if len(lost) > _SHOWN else ''} are duplicates of others of the same source, as block "
-            "pages, templates and what extractors leave are; look at them, leave the sources out of the input, or add "
-            "--allow-loss",
+        sentences.append(
+            f"nearly all documents of {', '.join(lost[:_SHOWN])}{' and others' if len(lost) > _SHOWN else ''} are "
+            "duplicates of others of the same source, as block pages, templates and what extractors leave are"
         )
+    if sentences:
+        raise loss_failure("--output", sentences)
 
 
 def count_sources(sources: Sources, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:

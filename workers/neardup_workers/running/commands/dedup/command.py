@@ -28,6 +28,7 @@ from neardup_workers.doing.audit.measuring import add_truth, check_truth
 from neardup_workers.doing.session.session import Chunk, Session, judged
 from neardup_workers.outside.options.documents import DedupOptions
 from neardup_workers.outside.outputs.clusters import Clusters
+from neardup_workers.outside.outputs.falls import Falls, late_sources, loss_failure, mentions_in, text_of
 from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
 from neardup_workers.outside.outputs.output import STANDARD, Lines
 from neardup_workers.outside.outputs.sources import Sources, source_names
@@ -37,7 +38,7 @@ from neardup_workers.outside.outputs.window_file import fill, keep
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.interpreter import share_interpreter
 from neardup_workers.outside.readers.entries import PASSED, Entry, LineRows, TableRows
-from neardup_workers.outside.settings.files import Settings, with_file_window
+from neardup_workers.outside.settings.files import Settings, fields_of, with_file_window
 from neardup_workers.running.commands.dedup.archive import Archive
 
 Write = Callable[[bytes], None]
@@ -74,12 +75,16 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             session.bound_window(matcher.table)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
+        lost = [] if options.allow_loss or options.loses is None or session.stop.signal else outputs.lost()
+        if lost and options.loses is not None and (archive, options.output) != (None, None):
+            raise loss_failure(options.loses, lost)
     if options.keep is not None:
         keep(options.keep, matcher, decider)
     session.notes.extend(outputs.notes())
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
-    return session.end(matcher.table.counts(), outputs.found())
+    ended = session.end(matcher.table.counts(), outputs.found())
+    return Exit.REFUSED if lost and ended is Exit.SUCCESS else ended
 
 
 class _Outputs:
@@ -113,6 +118,7 @@ class _Outputs:
         self._sources: Sources | None = None
         if options.sources is not None:
             self._sources = stack.enter_context(Sources(options.sources, settings.sources_max))
+        self._falls, self._with_source = Falls(), fields_of(settings, sources=True)
         self.statuses: Counter[int] = Counter()
         self._kept_as_new: Counter[str] | None = Counter() if is_novel(settings) else None
 
@@ -127,6 +133,8 @@ class _Outputs:
         decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source), texts)
         for status, count in enumerate(np.bincount(decided.verdicts.statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
+        names, mentions = partial(late_sources, entries, self._with_source), mentions_in(entries)
+        self._falls.add(decided.verdicts, partial(text_of, entries), names, mentions)
         if self._kept_as_new is not None:
             self._kept_as_new.update(kept_as_new(decided.verdicts))
         if isinstance(entries, TableRows):
@@ -149,8 +157,13 @@ class _Outputs:
             **({} if self._sources is None else {"sources_exceeded": dict(self._sources.ledger.exceeded)}),
         }
 
+    def lost(self) -> list[str]:
+        """Return what nearly all documents of the run, and of each source, fall to."""
+        return [fall.sentence() for fall in self._falls.found()]
+
     def notes(self) -> Iterator[str]:
         """Yield what the outputs have to say at the end of a run."""
+        yield from (f"WARNING: {sentence}" for sentence in self.lost())
         if self._archive is not None:
             yield self._archive.note()
         named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in self.clusters.largest()]
