@@ -268,3 +268,45 @@ def test_a_pair_of_passages_marks_them_in_both_texts(tmp_path_factory, chromium,
     finally:
         browser.close()
         serving.kill()
+
+
+def test_what_was_just_found_and_asked_has_sources_titles_and_tabs(page):
+    """Names and headlines come before hosts of ids; a headline and a sentence find what has their words."""
+    text = "The observatory on the hill shows the comet tonight, and the tram runs until two in the morning. "
+    for n, name in enumerate(("Hill Courier", "Valley Gazette")):
+        id_, title = f"https://xn--{n}.example/c", f"Comet night {n}"
+        document = {"id": id_, "text": f"{text * 3}{n}", "title": title, "source": name}
+        cluster = page.client.post("/v1/check", json=document).raise_for_status().json()["cluster"]
+    rows = "[...document.querySelectorAll('.latest li')]"
+    row = page.show("now", f"{rows}.find((one) => one.innerText.includes('Comet'))?.innerText")
+    assert "valley gazette also in hill courier" in row.lower()
+    page.ask("comet night 1")
+    found = page.browser.evaluate("[...document.querySelectorAll('.answers li')].map((one) => one.innerText)")
+    assert any("Comet night 1" in one and "valley gazette" in one.lower() for one in found)
+    page.show(f"story/{cluster}", "document.title.startsWith('Comet night 0')")
+
+
+def test_sources_are_searched_sorted_and_stay_under_the_hands_of_a_reader(filled):
+    """A part of a name, an order in the address, and a table that is not drawn again while a row has the focus."""
+    names = "[...document.querySelectorAll('tbody th')].map((one) => one.innerText)"
+    every = filled.show("sources", f"document.querySelector('tbody') && {names}")
+    ordered = "document.querySelector('th[aria-sort=ascending]')"
+    found = filled.show("sources?sort=source", f"{ordered} && {names}")
+    assert (len(found), sorted(found, key=str.lower)[:3]) == (len(every), found[:3])
+    part = every[0][2:7]
+    having = [name for name in every if part in name]
+    assert filled.show(f"sources?q={part}", f"{names}.length === {len(having)} && {names}") == having
+    filled.show("sources", f"document.querySelector('tbody') && {names}.length === {len(every)}")
+    filled.browser.evaluate("""(() => {
+        document.querySelector('tbody a').focus();
+        globalThis.row = document.querySelector('tbody tr');
+        globalThis.asked = 0;
+        const before = globalThis.fetch;
+        globalThis.fetch = async (...given) => {
+            const answer = await before(...given);
+            globalThis.asked += 1;
+            return answer;
+        };
+    })()""")
+    filled.browser.wait("globalThis.asked > 1")
+    assert filled.browser.evaluate("document.contains(globalThis.row)")

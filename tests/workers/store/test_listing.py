@@ -134,6 +134,17 @@ def test_stories_are_found_by_word_id_time_and_size(world):
     assert [one["id"] for one in world.ask("GET", "/v1/documents?q=dienstag").json()["documents"]] == ["café"]
 
 
+def test_a_story_says_over_which_time_its_documents_are_dated(tmp_path):
+    """With times of arrival too, which are within a second for what is dated over hours."""
+    with world_in(tmp_path / "arrival") as world:
+        cluster = world.check("a", TEXT, timestamp=NOW - 8 * 3600)["cluster"]
+        world.check("b", f"{TEXT} b", timestamp=NOW - 3600)
+        listed = world.ask("GET", "/v1/clusters").json()["clusters"]
+        for story in (world.ask("GET", f"/v1/clusters/{cluster}").json(), *listed):
+            assert (story["first_date"], story["last_date"]) == (NOW - 8 * 3600, NOW - 3600)
+            assert story["first_time"] == story["last_time"] == NOW
+
+
 def test_titles_of_copies_and_stories_without_their_first_article_are_found(world):
     """Any headline of a story finds it; after a takedown of the first article its words are those of the next one."""
     for n, title in enumerate((None, "Storm wrapup", None, "Evening wrapup")):

@@ -86,7 +86,7 @@ class Events:
         last: the place of the newest stored verdict, -1 without one.
         readers_max: connections at most; further ones are refused.
         figures: count every published verdict.
-        previews: returns the first words of the documents at places (``StoreReader.previews``).
+        previews: returns what is shown of the documents at places (``StoreReader.previews``).
         on_slow: called for each reader that is disconnected because it is slow, on the publishing thread.
         buffer_events: events of the buffer at most.
         heartbeat_seconds: time without an event after which a comment is sent.
@@ -98,7 +98,7 @@ class Events:
         last: int,
         readers_max: int,
         figures: Figures,
-        previews: Callable[[list[int]], dict[int, str]] = lambda places: {},
+        previews: Callable[[list[int]], dict[int, dict[str, str | None]]] = lambda places: {},
         on_slow: Callable[[], None] = lambda: None,
         *,
         buffer_events: int = BUFFER_EVENTS,
@@ -210,7 +210,7 @@ class Events:
     async def present(self, reader: _Reader) -> AsyncIterator[bytes]:
         """Yield the events of the figures."""
         reader.sent = 1 << 62  # it reads no verdicts, and no buffer leaves it behind
-        known: dict[int, str] = {}
+        known: dict[int, dict[str, str | None]] = {}
         try:
             yield b"retry: %d\n\n" % _RETRY_MILLISECONDS
             while not reader.ended:
@@ -219,7 +219,7 @@ class Events:
                 places = [one["place"] for one in figures["latest"]]
                 known = {place: known[place] for place in places if place in known}
                 known |= await run_in_threadpool(self._previews, [place for place in places if place not in known])
-                figures["latest"] = [one | {"preview": known.get(one["place"])} for one in figures["latest"]]
+                figures["latest"] = [one | known.get(one["place"], {}) for one in figures["latest"]]
                 yield b"event: figures\ndata: %b\n\n" % escape_unprintable(orjson.dumps(figures))
                 await asyncio.sleep(FIGURES_SECONDS)
                 await _waited(reader.changed, _FIGURES_SECONDS_MAX - FIGURES_SECONDS)

@@ -23,7 +23,17 @@ from neardup.stories.sources.names import name_of
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
-from neardup_workers.doing.http.described.parameters import ADD, BLOCK, LIMIT, NEAREST, collection_named, flag, number
+from neardup_workers.doing.http.described.parameters import (
+    ADD,
+    BLOCK,
+    LIMIT,
+    NEAREST,
+    PART,
+    collection_named,
+    flag,
+    number,
+    text,
+)
 from neardup_workers.doing.http.feeds import reports_of
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
@@ -183,7 +193,9 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
 
 async def sources(service: Service, request: Request) -> Response:
     """``GET /v1/sources``: the sources with the most documents."""
-    return json_response(await run_in_threadpool(service.reader.ask, extra.sources.overview, number(request, LIMIT)))
+    limit, part = number(request, LIMIT), text(request, PART)
+    query = partial(extra.sources.overview, limit=limit, part=part)
+    return json_response(await run_in_threadpool(service.reader.ask, query))
 
 
 async def source(service: Service, request: Request) -> Response:

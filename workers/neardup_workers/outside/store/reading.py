@@ -139,12 +139,18 @@ class StoreReader:
                 return None
             return [connection.execute(query, (place,)).fetchone()[0] for place in places]
 
-    def previews(self, places: list[int]) -> dict[int, str]:
-        """Return the first words of the documents at places, as far as their texts are stored."""
+    def previews(self, places: list[int]) -> dict[int, dict[str, str | None]]:
+        """Return the first words of the documents at places, as far as their texts are stored, and the sources of the
+        originals that their verdicts name."""
         marks = ", ".join("?" * len(places))
-        query = f"SELECT place, substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts WHERE place IN ({marks})"
+        query = f"""
+            SELECT place, substr(text, 1, {_PREVIEW_CHARACTERS}) AS preview,
+                (SELECT source FROM documents o WHERE o.place = d.original AND o.gone = 0) AS original_source
+            FROM documents d LEFT JOIN texts USING (place) WHERE place IN ({marks})
+        """
         with self._connected() as connection:
-            return dict(connection.execute(query, places).fetchall())
+            rows = connection.execute(query, places).fetchall()
+            return {place: {"preview": preview, "original_source": source} for place, preview, source in rows}
 
     def source_totals(self, limit: int) -> list[tuple[str | None, int, int]]:
         """Return name, documents, and duplicates of other ids of the same source, of the largest sources; and those of
@@ -182,8 +188,10 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row, *, separate: bool
             (SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place) AS preview
         FROM documents d WHERE {_MEMBERS_OF} ORDER BY place LIMIT {_OTHERS + 1}
     """
-    first = f"SELECT source FROM documents WHERE {_MEMBERS_OF} ORDER BY place LIMIT ?"
-    counted = connection.execute(f"SELECT count(DISTINCT source) FROM ({first})", (row["cluster"], looked_at))
+    first = f"SELECT source, coalesce(date, time) AS date FROM documents WHERE {_MEMBERS_OF} ORDER BY place LIMIT ?"
+    looked = f"SELECT count(DISTINCT source) AS sources, min(date) AS oldest, max(date) AS newest FROM ({first})"
+    found = connection.execute(looked, (row["cluster"], looked_at)).fetchone()
+    dates = [None if found[name] is None else found[name] / MICROSECONDS for name in ("oldest", "newest")]
     named = connection.execute(query, (row["cluster"],)).fetchall()
     ids = [_named(one["id"], separate=separate) for one in named]
     head = connection.execute("SELECT gone, related FROM documents WHERE place = ?", (row["cluster"],)).fetchone()
@@ -194,11 +202,13 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row, *, separate: bool
         **{name: named[0][name] if named else None for name in ("preview", "source", "url", "title")},
         "others": [id_ for _, id_ in ids[1:]],
         "other_sources": [one["source"] for one in named[1:]],
-        "sources": counted.fetchone()[0],
+        "sources": found["sources"],
         "original_removed": bool(head and head["gone"]),
         "related": head["related"] if head else None,
         "first_time": row["first_time"] / MICROSECONDS,
         "last_time": row["last_time"] / MICROSECONDS,
+        "first_date": dates[0],
+        "last_date": dates[1],
         **named_collection(ids[0][0] if ids else None),
     }
 

@@ -157,6 +157,7 @@ Q = Parameter(
     "stored, of its first 2,000 characters; the last word may be incomplete",
     {"type": "string", "maxLength": 200},
 )
+PART = Parameter("q", "a part of the name", {"type": "string", "maxLength": 200})
 SOURCE = Parameter("source", "with a document of this source", _TEXT)
 _TIME = {"type": "number", "minimum": -(10**11), "maximum": 10**11}
 SINCE = Parameter("since", "with a document of this time (seconds since the epoch) or later", _TIME)

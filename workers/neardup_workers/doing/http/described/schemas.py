@@ -75,7 +75,10 @@ _VERSION: dict[str, Schema] = {
     **_VERDICT,
     "time": _SECONDS,
     "date": _or_null("number", "The document's own timestamp in seconds, where time is that of its arrival."),
-    "expired": {"const": True, "description": "The document has left the window; history_seconds keeps its verdict."},
+    "expired": {
+        "type": "boolean",
+        "description": "The document has left the window; history_seconds keeps its verdict.",
+    },
 }
 _NEIGHBOUR = record(
     {
@@ -111,6 +114,8 @@ _CLUSTER: dict[str, Schema] = {
     "original_removed": _FLAG,
     "first_time": _SECONDS,
     "last_time": _SECONDS,
+    "first_date": _or_null("number", "Of its documents, the time of those without a date; as sources, in a list."),
+    "last_date": _or_null("number"),
     "related": _or_null("integer"),
     "members": listed(link("Version")),
     "strip": listed(
@@ -256,7 +261,7 @@ SCHEMAS: dict[str, Schema] = {
     "Undecided": record(
         {
             "id": _text(),
-            "decided": {"const": False},
+            "decided": {"type": "boolean", "enum": [False]},
             "place": _text("Partition and offset in the topic of documents."),
         }
     ),

@@ -2,7 +2,7 @@
 
 import { get, post } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, expands, failed, idNode, notice, percent, score } from './dom.js';
+import { chance, count, el, expands, failed, idNode, language, moment, notice, percent, score, shownId, source, words } from './dom.js';
 import { differences, explained } from './pair.js';
 
 const NEAREST = 10;
@@ -10,6 +10,7 @@ const MINE = 'Your text';
 // A field with millions of characters blocks the browser for minutes: of a longer text only the beginning stands in it.
 const FIELD_CHARACTERS = 100_000;
 const SHOWN_CHARACTERS = 2_000;
+const SEARCHED_CHARACTERS = 200; // what a search takes
 
 // The text stays when the person looks at another view and comes back.
 let typed = '';
@@ -52,13 +53,25 @@ export function ask(view, { signal, ready }) {
       const document = { id: `${MINE} ${crypto.getRandomValues(new Uint32Array(2)).join('-')}`, text: asked };
       const { settings } = await get('/v1/figures', signal);
       const looked = await lookedUp(document, signal);
+      const said = await wordsOf(asked, signal);
       const why = expected ? await post(`/v1/why?${new URLSearchParams({ b: expected })}`, document, signal) : null;
-      answers.replaceChildren(...near(document, looked, settings, signal), ...(why ? wanted(document, why, settings) : []));
+      answers.replaceChildren(...near(document, looked, settings, signal), ...said, ...(why ? wanted(document, why, settings) : []));
     } catch (error) {
       if (!signal.aborted) answers.replaceChildren(failed(error, () => answer(asked, expected)));
     }
     look.disabled = false;
   }
+}
+
+/** The documents that have the words of a headline, or of a sentence: too short to be near an article. */
+async function wordsOf(asked, signal) {
+  const q = asked.trim();
+  if (!q || q.length > SEARCHED_CHARACTERS) return [];
+  const { documents } = await get(`/v1/documents?${new URLSearchParams({ q, limit: NEAREST })}`, signal);
+  if (!documents.length) return [];
+  return [el('h2', {}, 'Documents with these words'), el('ol', { class: 'near' }, documents.map((one) => el('li', {},
+    el('div', { class: 'line' }, el('a', { href: `#/story/${one.cluster}`, dir: 'auto', lang: language(one.title) }, words(one.title, one.id)), ' ',
+      el('bdi', { class: 'source' }, one.source ? shownId(one.source) : source(one.id)), el('time', {}, moment(one.date ?? one.time))))))];
 }
 
 /** The pairs of a document and its neighbours; a scheme that cannot rank has pairs alone. */

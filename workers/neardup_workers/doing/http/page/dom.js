@@ -153,3 +153,22 @@ export function expands(button, item, kind, signal, load, labels = null) {
     }
   });
 }
+
+// Scripts of one language, or of languages that screen readers and fonts treat alike.
+const LANGUAGES = [
+  ['ja', /[\u3040-\u30ff]/], ['zh', /\p{Script=Han}/u], ['ko', /\p{Script=Hangul}/u], ['ar', /\p{Script=Arabic}/u], ['he', /\p{Script=Hebrew}/u],
+  ['el', /\p{Script=Greek}/u], ['th', /\p{Script=Thai}/u], ['hi', /\p{Script=Devanagari}/u], ['ru', /\p{Script=Cyrillic}/u],
+];
+
+/** The language of a text by its script; null where the script is that of many languages, as Latin. */
+export const language = (text) => LANGUAGES.find(([, letters]) => letters.test(text ?? ''))?.[0] ?? null;
+
+/** Lines of CSV. A value that a spreadsheet would run as a formula begins with a quote, and has one line. */
+export function csv(columns, rows) {
+  const cell = (value) => {
+    const text = typeof value === 'string' ? value.replace(/[\r\n\u2028\u2029]+/g, ' ') : String(value ?? '');
+    const safe = typeof value === 'string' && /^\s*[=+\-@\t\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text;
+    return /[",]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((line) => `${line.map(cell).join(',')}\r\n`).join('');
+}

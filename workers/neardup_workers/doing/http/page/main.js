@@ -35,7 +35,9 @@ function open() {
   const [title, show] = VIEWS[name] ?? VIEWS.now;
   ending?.abort();
   ending = new AbortController();
-  document.title = `${title} · neardup`;
+  const { signal } = ending;
+  const named = (text) => { if (!signal.aborted) document.title = `${text} · neardup`; };
+  named(title);
   for (const link of document.querySelectorAll('nav a')) {
     const own = link.getAttribute('href').slice(2);
     if (own === (OF[name] ?? (VIEWS[name] ? name : 'now'))) link.setAttribute('aria-current', 'page');
@@ -43,7 +45,7 @@ function open() {
   }
   view.replaceChildren();
   view.setAttribute('aria-busy', 'true');
-  onFigures = show(view, { rest, query: new URLSearchParams(query), signal: ending.signal, ready: () => view.setAttribute('aria-busy', 'false') }) ?? null;
+  onFigures = show(view, { rest, query: new URLSearchParams(query), signal, named, ready: () => view.setAttribute('aria-busy', 'false') }) ?? null;
   if (latest) onFigures?.(latest);
 }
 

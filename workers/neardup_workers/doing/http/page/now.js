@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { curve, smooth } from './curve.js';
-import { chance, clock, compact, count, el, failed, moment, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
+import { chance, clock, compact, count, el, failed, language, moment, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
 import { pairAddress } from './pair.js';
 
 const HISTORY_MILLISECONDS = 5000;
@@ -156,15 +156,17 @@ function operated(values) {
 
 const bytes = (n) => (n < 1e6 ? `${Math.round(n / 1e3)} kB` : n < 1e9 ? `${Math.round(n / 1e6)} MB` : `${(n / 1e9).toFixed(1)} GB`);
 
-const named = (id) => el('bdi', { title: shownId(id) }, source(id));
+const named = (name, id) => el('bdi', { title: shownId(id) }, name ? shownId(name) : source(id));
 
 function row(verdict) {
   const original = verdict.duplicate_of;
-  const title = words(verdict.preview, verdict.id);
-  const link = original === null ? el('span', { class: 'title', dir: 'auto' }, title)
-    : el('a', { class: 'title', dir: 'auto', href: pairAddress(original, verdict.id, verdict.collection), title: `Compare with ${shownId(original)}` }, title);
+  const said = verdict.title ?? verdict.preview;
+  const title = words(said, verdict.id);
+  const shown = { class: 'title', dir: 'auto', lang: language(said) };
+  const link = original === null ? el('span', shown, title)
+    : el('a', { ...shown, href: pairAddress(original, verdict.id, verdict.collection), title: `Compare with ${shownId(original)}` }, title);
   return el('li', { 'data-place': verdict.place },
     el('time', {}, clock(verdict.time)), link,
-    el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' also in ', named(original)]),
+    el('span', { class: 'from' }, named(verdict.source, verdict.id), original === null ? null : [' also in ', named(verdict.original_source, original)]),
     el('span', { class: 'score' }, verdict.similarity === null ? '' : score(verdict.similarity)));
 }

@@ -2,9 +2,10 @@
 
 import { get } from './api.js';
 import { curve } from './curve.js';
-import { count, el, failed, moment, notice, percent, shownId, span } from './dom.js';
+import { count, csv, download, el, failed, moment, notice, percent, shownId, span } from './dom.js';
 
-const LISTED = 200;
+const LISTED = 1000; // what the service lists at most
+const ROWS = 100;
 const REFRESH_MILLISECONDS = 10_000;
 const HOURS = 24;
 const address = (name) => `#/source/${encodeURIComponent(name)}`;
@@ -17,20 +18,53 @@ function lag(seconds) {
   return `${span(Math.abs(seconds))} ${seconds < 0 ? 'earlier' : 'later'}`;
 }
 
-export function sources(view, { signal, ready }) {
+export function sources(view, { query, signal, ready }) {
+  const asked = { q: query.get('q') ?? '', sort: query.get('sort') ?? 'documents', page: Math.max(Number(query.get('page')) || 0, 0) };
+  const here = (values) => `#/sources?${new URLSearchParams({ ...asked, ...values })}`;
+  const banner = el('div', {});
+  const said = el('p', { class: 'quiet', role: 'status' });
   const panel = el('div', {}, notice('loading', 'Loading the sources'));
-  view.append(el('div', { class: 'head' }, el('h1', {}, 'Sources')), panel);
+  const turn = el('p', { class: 'turn' });
+  let rows = [];
+  const form = el('form', { class: 'search', role: 'search', onsubmit: (event) => {
+    event.preventDefault();
+    location.hash = here({ q: new FormData(form).get('q'), page: 0 });
+  } },
+  el('input', { name: 'q', type: 'search', value: asked.q, dir: 'auto', maxlength: 200, placeholder: 'A part of a name', 'aria-label': 'A part of a name' }),
+  el('button', { type: 'submit', class: 'primary' }, 'Search'),
+  el('button', { type: 'button', class: 'link', onclick: () => download('sources.csv', 'text/csv', csv(EXPORTED, rows.map(exported))) }, 'Export as CSV'));
+  view.append(el('div', { class: 'head' }, el('h1', {}, 'Sources')), form, banner, said, panel, turn);
+  let held = false;
+  for (const [event, value] of [['mouseenter', true], ['mouseleave', false]]) panel.addEventListener(event, () => { held = value; });
 
   async function load() {
     try {
-      const found = await get(`/v1/sources?limit=${LISTED}`, signal);
-      panel.replaceChildren(...repeating(found.repeating), found.sources.length ? table(found.sources)
-        : notice('empty', 'No sources yet', 'A document names its source in the field source, or is named by an address.'));
+      const found = await get(`/v1/sources?${new URLSearchParams({ limit: LISTED, ...(asked.q ? { q: asked.q } : {}) })}`, signal);
+      if (!rows.length || !(held || panel.contains(document.activeElement))) draw(found);
     } catch (error) {
       if (!signal.aborted) panel.replaceChildren(failed(error));
     }
     ready();
     if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);
+  }
+
+  function draw(found) {
+    const [, value, isText] = COLUMNS[asked.sort] ?? COLUMNS.documents;
+    rows = found.sources.toSorted((a, b) => (isText ? value(a).localeCompare(value(b)) : (value(b) ?? -Infinity) - (value(a) ?? -Infinity)));
+    const first = Math.min(asked.page * ROWS, Math.max(rows.length - 1, 0));
+    const shown = rows.slice(first, first + ROWS);
+    const most = found.count > rows.length ? `: the ${count(rows.length)} with the most documents; a search finds the others` : '';
+    const sentence = rows.length ? `${count(first + 1)} to ${count(first + shown.length)} of ${count(found.count)} sources${most}.` : '';
+    if (said.textContent !== sentence) said.textContent = sentence;
+    const top = panel.querySelector('.scroll')?.scrollLeft ?? 0;
+    banner.replaceChildren(...repeating(found.repeating));
+    panel.replaceChildren(rows.length ? table(shown, asked, here)
+      : asked.q ? notice('empty', 'No source has that in its name', 'Try a shorter part of it.', el('a', { href: '#/sources' }, 'All sources'))
+        : notice('empty', 'No sources yet', 'A document names its source in the field source, or is named by an address.'));
+    if (top) panel.querySelector('.scroll').scrollLeft = top;
+    turn.replaceChildren(
+      asked.page ? el('a', { class: 'button', href: here({ page: asked.page - 1 }) }, 'Page before') : '',
+      first + ROWS < rows.length ? el('a', { class: 'button', href: here({ page: asked.page + 1 }) }, 'Next page') : '');
   }
   load();
 }
@@ -40,21 +74,32 @@ function repeating(found) {
     ` repeats itself: ${count(one.repeated)} of ${count(one.documents)} documents of the hour ${one.hour === null ? '' : `from ${moment(one.hour)} `}are copies of its own other documents. A block page, a template, or a broken extractor?`));
 }
 
-const COLUMNS = ['Source', 'Documents', 'Copies', 'First by arrival', 'First by date', 'Lag by arrival', 'Lag by date', 'Earlier in'];
+const copies = (row) => (row.documents ? row.duplicates / row.documents : null);
+// The order of a column by its name in the address: its heading, its value, whether that is a text.
+const COLUMNS = {
+  source: ['Source', (row) => row.source ?? '', true], documents: ['Documents', (row) => row.documents], copies: ['Copies', copies],
+  first_by_arrival: ['First by arrival', (row) => row.first_by_arrival], first_by_date: ['First by date', (row) => row.first_by_date],
+  lag_seconds_by_arrival: ['Lag by arrival', (row) => row.lag_seconds_by_arrival], lag_seconds_by_date: ['Lag by date', (row) => row.lag_seconds_by_date],
+};
+const EXPORTED = ['source', 'documents', 'originals', 'duplicates', 'updates', 'first_by_arrival', 'first_by_date', 'lag_seconds_by_arrival', 'lag_seconds_by_date', 'earlier_in'];
+const exported = (row) => ({ ...row, earlier_in: row.earlier_in.map((one) => one.source).join(' ') });
 
-function table(rows) {
+function table(rows, asked, here) {
+  const heading = ([key, [name]]) => el('th', { scope: 'col', 'aria-sort': key !== asked.sort ? null : key === 'source' ? 'ascending' : 'descending' },
+    el('a', { href: here({ sort: key, page: 0 }) }, name));
   return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Sources' }, el('table', {},
-    el('thead', {}, el('tr', {}, COLUMNS.map((name) => el('th', { scope: 'col' }, name)))),
+    el('thead', {}, el('tr', {}, Object.entries(COLUMNS).map(heading), el('th', { scope: 'col' }, 'Earlier in'))),
     el('tbody', {}, rows.map((row) => el('tr', {},
       el('th', { scope: 'row' }, named(row.source)), el('td', {}, count(row.documents)),
-      el('td', {}, row.documents ? percent(row.duplicates / row.documents) : '–'),
+      el('td', {}, row.documents ? percent(copies(row)) : '–'),
       el('td', {}, count(row.first_by_arrival)), el('td', {}, count(row.first_by_date)),
       el('td', {}, lag(row.lag_seconds_by_arrival)), el('td', {}, lag(row.lag_seconds_by_date)),
       el('td', { class: 'names' }, row.earlier_in.slice(0, 2).flatMap((one) => [named(one.source), ' '])))))));
 }
 
-export function oneSource(view, { rest, signal, ready }) {
+export function oneSource(view, { rest, signal, ready, named: title }) {
   const name = decodeURIComponent(rest.join('/'));
+  title(shownId(name));
   const panel = el('div', {}, notice('loading', 'Loading the source'));
   view.append(el('p', {}, el('a', { class: 'back', href: '#/sources' }, 'All sources')), el('h1', {}, el('bdi', {}, shownId(name))), panel);
 

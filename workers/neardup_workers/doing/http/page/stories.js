@@ -2,7 +2,7 @@
 
 import { getChanged } from './api.js';
 import { strip } from './curve.js';
-import { count, el, failed, moment, notice, shownId, source, span, words } from './dom.js';
+import { count, el, failed, language, moment, notice, shownId, source, span, words } from './dom.js';
 
 const CARDS = 24;
 const COUNTED = 1000; // a list counts the sources of so many documents of a story
@@ -104,16 +104,23 @@ function merged(clusters) {
   return groups;
 }
 
-// The times are those of the documents, or of their arrival where they have none.
+/** Over which time the documents are dated, or have arrived where they have no date. */
 export const duration = (cluster) => {
-  const length = cluster.last_time - cluster.first_time;
+  const length = cluster.last_date - cluster.first_date;
   return length < 1 ? 'of one time' : `dated over ${span(length)}`;
+};
+
+/** Within which time the documents arrived, where that is another time than that of their dates. */
+export const arrived = (cluster) => {
+  const length = cluster.last_time - cluster.first_time;
+  if (Math.abs(length - (cluster.last_date - cluster.first_date)) < 60) return '';
+  return length < 1 ? 'arrived at once' : `arrived within ${span(length)}`;
 };
 
 export function arrivals(cluster) {
   return el('div', { class: 'arrivals' },
-    strip(cluster.strip, `${count(cluster.size)} documents ${duration(cluster)}`),
-    el('p', { class: 'axis' }, el('time', {}, moment(cluster.first_time)), el('span', {}, duration(cluster)), el('time', {}, moment(cluster.last_time))));
+    strip(cluster.strip, `${count(cluster.size)} documents ${arrived(cluster) || duration(cluster)}`),
+    el('p', { class: 'axis' }, el('time', {}, moment(cluster.first_time)), el('span', {}, arrived(cluster) || duration(cluster)), el('time', {}, moment(cluster.last_time))));
 }
 
 /** The other sources of a story, each once. */
@@ -131,7 +138,7 @@ function card({ first: cluster, others }) {
     el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'),
       cluster.sources > 1 ? el('span', { class: 'counted' }, `from ${count(cluster.sources)}${cluster.size > COUNTED ? '+' : ''} sources`) : null, el('bdi', { class: 'by' }, own),
       cluster.collection ? el('bdi', { class: 'chip', title: 'Its collection' }, shownId(cluster.collection)) : null),
-    el('h2', { dir: 'auto' }, el('a', { href: `#/story/${cluster.cluster}` }, headline(cluster))),
+    el('h2', { dir: 'auto', lang: language(cluster.title ?? cluster.preview) }, el('a', { href: `#/story/${cluster.cluster}` }, headline(cluster))),
     also(cluster, own),
     others.length ? el('p', { class: 'also same' }, 'The same headline: ', others.flatMap((one) => [el('a', { href: `#/story/${one.cluster}` }, `${count(one.size)} documents`), ' '])) : null,
     arrivals(cluster));

@@ -2,16 +2,16 @@
 
 import { get } from './api.js';
 import { curve } from './curve.js';
-import { count, download, el, expands, failed, idNode, linked, moment, notice, score, shownId, source, words } from './dom.js';
+import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownId, source, words } from './dom.js';
 import { differences, pairAddress } from './pair.js';
-import { arrivals, duration } from './stories.js';
+import { arrivals, arrived, duration } from './stories.js';
 
 const MEMBERS = 50;
 const EXPORTED = 1000; // documents of a request
 const EXPORTED_MAX = 100_000;
 const COLUMNS = ['id', 'source', 'title', 'url', 'status', 'duplicate_of', 'similarity', 'time', 'date', 'place'];
 
-export function story(view, { rest, signal, ready }) {
+export function story(view, { rest, signal, ready, named }) {
   const number = Number(rest[0]);
   const pages = [-1]; // the place that each page begins behind
   const panel = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
@@ -22,6 +22,7 @@ export function story(view, { rest, signal, ready }) {
       const after = pages.at(-1);
       const cluster = await get(`/v1/clusters/${number}?limit=${MEMBERS}${after < 0 ? '' : `&after=${after}`}`, signal);
       panel.replaceChildren(...told(cluster).filter(Boolean));
+      named(panel.querySelector('h1').textContent);
       if (refocus) panel.querySelector('h2[tabindex]').focus();
     } catch (error) {
       if (!signal.aborted) panel.replaceChildren(failed(error, () => load()));
@@ -34,8 +35,8 @@ export function story(view, { rest, signal, ready }) {
     const original = cluster.representative;
     const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
     return [
-      el('h1', { dir: 'auto', class: 'story-title' }, words(cluster.title ?? cluster.preview, original ?? 'The first document was removed')),
-      el('p', { class: 'quiet' }, `${count(cluster.size)} documents${cluster.sources > 1 ? ` from ${count(cluster.sources)} sources,` : ''} ${duration(cluster)}. `,
+      el('h1', { dir: 'auto', lang: language(cluster.title ?? cluster.preview), class: 'story-title' }, words(cluster.title ?? cluster.preview, original ?? 'The first document was removed')),
+      el('p', { class: 'quiet' }, `${count(cluster.size)} documents${cluster.sources > 1 ? ` from ${count(cluster.sources)} sources,` : ''} ${[duration(cluster), arrived(cluster)].filter(Boolean).join(', ')}. `,
         typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
       arrivals(cluster), growth(cluster), exports(cluster),
       updates(cluster, signal),
@@ -56,7 +57,7 @@ export function story(view, { rest, signal, ready }) {
         said.textContent = members.length < cluster.size ? `The first ${count(members.length)} documents.` : '';
         const name = `story-${cluster.cluster}.${kind}`;
         if (kind === 'json') download(name, 'application/json', JSON.stringify({ ...cluster, members, next: undefined }, null, 1));
-        else download(name, 'text/csv', table(members));
+        else download(name, 'text/csv', csv(COLUMNS, members.map(dated)));
       } catch (error) {
         if (!signal.aborted) said.textContent = error.title ?? 'The service does not answer.';
       }
@@ -70,7 +71,7 @@ export function story(view, { rest, signal, ready }) {
 /** One document: both of its times, who tells it, and where. */
 function row(member, original) {
   const link = linked(member.url) ?? linked(member.id);
-  const title = member.title ? el('span', { class: 'said', dir: 'auto' }, words(member.title, '')) : null;
+  const title = member.title ? el('span', { class: 'said', dir: 'auto', lang: language(member.title) }, words(member.title, '')) : null;
   const name = el('bdi', { class: 'source' }, member.source ? shownId(member.source) : source(member.id));
   return el('li', {},
     el('div', { class: 'times' }, el('time', {}, moment(member.date ?? member.time)),
@@ -121,12 +122,6 @@ async function everyMember(number, signal) {
   return members;
 }
 
-/** Lines of CSV. A value that a spreadsheet would run as a formula begins with a quote. */
-function table(members) {
-  const cell = (value) => {
-    const text = String(value ?? '');
-    const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  return [COLUMNS, ...members.map((member) => COLUMNS.map((name) => member[name]))].map((line) => `${line.map(cell).join(',')}\r\n`).join('');
-}
+/** A document with its times as a spreadsheet reads them. */
+const dated = (member) => ({ ...member, time: iso(member.time), date: iso(member.date) });
+const iso = (time) => (typeof time === 'number' ? new Date(1000 * time).toISOString() : time);

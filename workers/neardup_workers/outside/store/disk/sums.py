@@ -8,9 +8,9 @@ process move changes. Around each of them:
 2. The checkpoint.
 3. ``end`` computes the sums of the pages that it has moved. *A crash between leaves them unknown, and no more.*
 
-A page with changes that are not moved yet stays unknown from ``begin`` on, because whoever closes the database last
-moves them. If another program has opened the database after a crash, the file of changes is not the one that the sums
-were made with (``_is_foreign``), and all are unknown. Sums that are unknown are computed again.
+A page with changes that are not moved yet stays unknown from ``begin`` on, because the last process that closes the
+database moves them. If another program has opened the database after a crash, the file of changes is not the one that
+the sums were made with (``_is_foreign``), and all are unknown. Sums that are unknown are computed again.
 
 The file is a list of blocks of 1,023 numbers and their own CRC. The first block is the header.
 """

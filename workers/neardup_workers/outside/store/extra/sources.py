@@ -82,12 +82,15 @@ def load(source: sqlite3.Connection) -> Iterator[Kept]:
 # Queries of readers
 
 
-def overview(connection: sqlite3.Connection, limit: int) -> dict[str, Any]:
-    """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had to
-    forget."""
-    query = "SELECT * FROM sources WHERE hour = ? ORDER BY documents DESC, source LIMIT ?"
+def overview(connection: sqlite3.Connection, limit: int, part: str | None = None) -> dict[str, Any]:
+    """Return the sources with the most documents of those with a part in their name, and how many there are; the hours
+    in which one repeated itself, and what the ledger had to forget."""
+    named = "FROM sources WHERE hour = ? AND instr(source, ?)" if part else "FROM sources WHERE hour = ?"
+    values = (ALL_HOURS, part.lower()) if part else (ALL_HOURS,)
+    rows = connection.execute(f"SELECT * {named} ORDER BY documents DESC, source LIMIT ?", (*values, limit))
     return {
-        "sources": [_values(connection, row) for row in connection.execute(query, (ALL_HOURS, limit))],
+        "sources": [_values(connection, row) for row in rows],
+        "count": connection.execute(f"SELECT count(*) {named}", values).fetchone()[0],
         "repeating": repeating(connection),
         "exceeded": dict(connection.execute("SELECT bound, number FROM source_exceeded").fetchall()),
     }
