@@ -141,6 +141,21 @@ def test_the_source_with_the_fewest_documents_is_forgotten() -> None:
     assert [(one["hour"], one["documents"]) for one in largest["hours"]] == [(0, 3)]
 
 
+def test_a_source_with_originals_is_not_forgotten_for_one_without() -> None:
+    """Twelve thousand invented sources that copy take each other's room; one with originals takes theirs first."""
+    ledger = Ledger(sources_max=4)
+    ledger.add(reports([One("real", "original", 0), *[One(f"copy{n % 3}", "duplicate", 0) for n in range(60)]]))
+    for n in range(100):
+        ledger.add(reports([One(f"invented{n}", "duplicate", 0), One(f"invented{n}", "duplicate", 0)]))
+    assert ledger.source("real") is not None
+    assert ledger.exceeded["sources"] == 100
+    ledger.add(reports([One(f"paper{n}", "original", 1 + n) for n in range(3)]))
+    assert {one["source"] for one in ledger.largest(9)} == {"real", "paper0", "paper1", "paper2"}
+    ledger.add(reports([One("invented", "duplicate", 0), One("invented", "update", 1)]))
+    assert ledger.source("invented") is None
+    assert ledger.exceeded["sources"] == 104
+
+
 def test_the_oldest_stories_hours_and_rare_pairs_are_forgotten() -> None:
     """Each bound is counted when it is exceeded."""
     ledger = Ledger(stories_max=2)

@@ -5,10 +5,11 @@ for the pair of its source and that of its original. A story is remembered with 
 first by date; they count once another source tells the story as well. A late document decides nothing, so it counts
 only with its status. The ledger knows no clock: times come with the documents.
 
-Bounds. Of more than ``sources_max`` sources the one with the fewest documents is forgotten, and the new one begins with
-its number (Space-Saving: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data
-streams", ICDT 2005). Pairs, stories and hours are bounded, too. ``exceeded`` counts what was forgotten; while it is
-zero, the ledger is exact.
+Bounds. Of more than ``sources_max`` sources the one with the fewest documents is forgotten, and the new one begins
+with its number (Space-Saving: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in
+data streams", ICDT 2005). Sources without originals are forgotten first, and a new one without takes the room of none
+with originals: names are cheap to invent. Pairs, stories and hours are bounded, too. ``exceeded`` counts what was
+forgotten; while it is zero, the ledger is exact.
 
 A ledger that is stored notes what a step changes, with the values before. So a store can follow it (``pending``), and a
 step can be undone; ``resume`` continues from the store. A store that can derive the stories of one member from their
@@ -56,6 +57,7 @@ STORIES_MAX = 1_000_000
 _NO_TIME = int(NO_TIME)
 # A status, of a late document or not.
 _KINDS = 2 * len(STATUS_COUNTS)
+_ORIGINALS = STATUS_COUNTS[ORIGINAL]
 _NO_ACCOUNTS: dict[str, Account] = {}
 
 
@@ -76,7 +78,8 @@ class Ledger(Readings):
         self.sources_max, self._stories_max, self._stored = sources_max, stories_max, stored
         self.exceeded: Counter[str] = Counter()
         self._stories: dict[int, _Story] = {}
-        self._smallest: list[tuple[int, str]] = []  # a heap; a number in it may be older than the account
+        # A heap of sources: whether they have originals, and their documents, which may be older than the account.
+        self._smallest: list[tuple[bool, int, str]] = []
         # Kind and key of the stored parts that the open step has changed -> the value before.
         self._before: dict[tuple[str, Any], Any] = {}
 
@@ -102,10 +105,15 @@ class Ledger(Readings):
         at, kind_of = np.divmod(cells, _KINDS)
         columns = *np.divmod(at, len(known)), kind_of, numbers_of
         names, at_hours = list(numbers), known.tolist()
-        last_source = last_hour = -1
+        last_source = last_hour = left_out = -1
+        begin = set(sources[reports.statuses == ORIGINAL].tolist())
         for source, hour, kind, number in zip(*(column.tolist() for column in columns), strict=True):
+            if source == left_out:
+                continue
             if source != last_source:
-                self._admit(names[source])
+                if not self._admit(names[source], begins=source in begin):
+                    left_out = source
+                    continue
                 total, last_source, last_hour = self._account(names[source], ALL_HOURS).counts, source, -1
             if hour != last_hour:
                 of_hour, last_hour = self._account(names[source], at_hours[hour]).counts, hour
@@ -116,28 +124,33 @@ class Ledger(Readings):
                 if kind >= len(STATUS_COUNTS):
                     counts[LATE] += number
 
-    def _admit(self, source: str) -> None:
-        """Give a source an account; of too many, the one with the fewest documents is forgotten."""
+    def _admit(self, source: str, *, begins: bool) -> bool:
+        """Give a source an account; of too many, the one that comes first is forgotten. Returns whether it has one: it
+        ``begins`` no story, and all others have originals, if not."""
         accounts = self._accounts[ALL_HOURS]
         if source in accounts:
-            return
+            return True
         fewest = 0
         if len(accounts) >= self.sources_max:
-            fewest = self._forget_smallest()
             self._exceed("sources", 1)
+            if self._first()[0] and not begins:
+                return False
+            fewest = self._forget_smallest()
         account = self._account(source, ALL_HOURS)
         account.counts[DOCUMENTS] = account.counts[UNCERTAIN] = fewest
-        heapq.heappush(self._smallest, (fewest, source))
+        heapq.heappush(self._smallest, _rank(account, source))
+        return True
+
+    def _first(self) -> tuple[bool, int, str]:
+        """Return the source that is forgotten first, with its rank."""
+        accounts = self._accounts[ALL_HOURS]
+        while (now := _rank(accounts[source := self._smallest[0][2]], source)) != self._smallest[0]:
+            heapq.heapreplace(self._smallest, now)
+        return now
 
     def _forget_smallest(self) -> int:
-        """Forget the source with the fewest documents; return their number."""
-        accounts = self._accounts[ALL_HOURS]
-        while True:
-            number, source = self._smallest[0]
-            now = accounts[source].counts[DOCUMENTS]
-            if now == number:
-                break
-            heapq.heapreplace(self._smallest, (now, source))
+        """Forget the source without originals, else with them, that has the fewest documents; return their number."""
+        _, number, source = self._first()
         heapq.heappop(self._smallest)
         for hour in [hour for hour, others in self._accounts.items() if source in others]:
             self._note("account", (source, hour))
@@ -364,8 +377,13 @@ class Ledger(Readings):
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
         self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1][2], item[0])))
         accounts = self._accounts[ALL_HOURS]
-        self._smallest = [(account.counts[DOCUMENTS], name) for name, account in accounts.items()]
+        self._smallest = [_rank(account, name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)
+
+
+def _rank(account: Account, source: str) -> tuple[bool, int, str]:
+    """Return the order in which sources are forgotten."""
+    return account.counts[_ORIGINALS] > 0, account.counts[DOCUMENTS], source
 
 
 def _set(values: dict[Any, Any], key: Any, value: Any) -> None:
