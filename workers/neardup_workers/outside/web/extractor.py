@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 
 from neardup_workers.outside.web.charsets import decoded
+from neardup_workers.outside.web.linked_data import with_article
 from neardup_workers.outside.web.markup import text_of_markup
 
 # Elements that no browser shows.
@@ -99,7 +100,8 @@ def main(mode: str, extractor: str, memory_bytes: int) -> None:
 def answer(extract: Extract, payload: bytes, charset: str) -> tuple[bytes, bytes]:
     """Return the kind and the text of the answer to a request. What a library raises is a refusal of the page."""
     try:
-        text = (extract(decoded(payload, charset or None)) or "").encode(errors="replace")
+        markup = decoded(payload, charset or None)
+        text = with_article(extract(markup) or "", markup).encode(errors="replace")
     except Exception:  # the next page is read
         return _FAILED, b""
     return (TEXT, text) if text.strip() else (_NOTHING, b"")
