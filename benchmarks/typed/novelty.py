@@ -105,19 +105,23 @@ def templates(size: Size) -> Iterator[Result]:
         yield Result(TEMPLATES, f"{name}, with reprints: kept", _kept([*texts, *reprints]), "", target, details)
 
 
+def _renamed(texts: Sequence[str], values: Sequence[dict[str, object]], names: Sequence[object]) -> list[str]:
+    return [text.replace(str(v["name"]), str(name)) for text, v, name in zip(texts, values, names, strict=True)]
+
+
 def corrections(size: Size) -> Iterator[Result]:
     """The fraction of corrected releases that are kept, by what the correction changes."""
     values = _releases(_COMPANIES[size])
     texts = [_RELEASE.format(**value) for value in values]
-    others = [value["name"] for value in values[1:] + values[:1]]
+    alike = [value["name"] for value in values[1:] + values[:1]]
+    others = random.Random(SEED).sample(alike, len(alike))
     changed = {
         "a correction of a number": [
             _RELEASE.format(**{**value, "profit": 1000 + n}) for n, value in enumerate(values)
         ],
         "a correction that adds its mark only": [f"CORRECTED - {text}" for text in texts],
-        "a correction of a name": [
-            text.replace(str(v["name"]), str(o)) for text, v, o in zip(texts, values, others, strict=True)
-        ],
+        "a correction of a name": _renamed(texts, values, others),
+        "a correction of a name by one that begins alike": _renamed(texts, values, alike),
         "a correction of a word": [text.replace("profit", "loss") for text in texts],
     }
     for what, corrected in changed.items():

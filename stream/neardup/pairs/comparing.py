@@ -2,8 +2,8 @@
 
 With ``novelty`` off, a text repeats every content that it makes a pair with. With ``numbers`` it repeats such a content
 only if each of its numbers stands there. With ``words`` it repeats a content, pair or not, if each of its numbers
-stands there, and so much of what it says (``SAID_MIN``, by weight) that hardly a word is new. A word of correction is a
-number here. See ``neardup.features.said.word_sets`` for the weights.
+stands there, no name stands in the place of another, and so much of what it says (``SAID_MIN``, by weight) that hardly
+a word is new. A word of correction is a number here. See ``neardup.features.said.word_sets`` for the weights.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ def is_novel(config: Config) -> bool:
 
 def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
     """Return whether m texts say nothing that the others have not said, ``bool[m]``: no new number and, with
-    ``words``, hardly a new word."""
-    nothing_new: npt.NDArray[np.bool_] = (said.new_numbers == 0) & (
-        (said.part >= SAID_MIN) | (config.novelty != "words")
-    )
+    ``words``, no name for another and hardly a new word."""
+    is_known = (said.part >= SAID_MIN) & (said.new_names == 0)
+    nothing_new: npt.NDArray[np.bool_] = (said.new_numbers == 0) & (is_known | (config.novelty != "words"))
     return nothing_new
 
 

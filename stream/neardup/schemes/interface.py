@@ -119,11 +119,12 @@ class Shared(NamedTuple):
 
 class Said(NamedTuple):
     """What m pairs of texts say: the part of the newer text that the older one has said (``float64[m]`` in [0, 1]), by
-    the weight of its words and numbers, the number of its numbers that are new, and of all its numbers (``int64[m]``
-    both)."""
+    the weight of its words and numbers, how many of its numbers are new, how many of its names are where a name of the
+    older text is gone, and how many numbers it has (``int64[m]`` each)."""
 
     part: npt.NDArray[np.float64]
     new_numbers: npt.NDArray[np.int64]
+    new_names: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
 
 

@@ -5,14 +5,18 @@ They are the first section of the ragged part, which begins with its length in b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.features.said.word_sets import NO_WORDS, numbers_of, said_parts, word_sets
+from neardup.features.said.comparing_sets import numbers_of, said_parts
+from neardup.features.said.names import names_in
+from neardup.features.said.word_sets import NO_WORDS, word_sets
+from neardup.features.texts.normalize import CodePoints
 from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
 
 
@@ -45,10 +49,20 @@ def with_word_sets(sign: Signs) -> Signs:
             return sign(scheme, documents, plan)
         signing = sign(scheme, documents, plan._replace(novelty="off"))
         assert signing.codes is not None, "novelty is for texts"  # ``check_novelty``
-        units, starts = word_sets(signing.codes, words=plan.novelty == "words")
+        units, starts = sets_of(documents, signing.codes, plan, signing.refused)
         return signing._replace(evidence=with_first(ragged_evidence(units, starts), signing.evidence))
 
     return signed
+
+
+def sets_of(
+    documents: Sequence[Document], codes: CodePoints, plan: Any, refused: Collection[int] = ()
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Return the word sets of documents but for those at the positions ``refused``, whose normalised texts are
+    ``codes``; see ``word_sets``."""
+    words = plan.novelty == "words"
+    names = names_in(documents, plan.normal_form, plan.text_characters_max, refused) if words else None
+    return word_sets(codes, names, words=words)
 
 
 def without_words(evidence: Evidence) -> Evidence:

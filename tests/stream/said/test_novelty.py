@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from string import ascii_lowercase
 
+import numpy as np
 import pytest
 from cases import CONTENT
 from verdict_sequences import NEW_SEQUENCES, TEXTS, WINDOW_SECONDS, words_of
 
 from neardup import Config, ConfigError, Deduplicator, Document, Verdict
+from neardup.documents.document import Column, DocumentColumns
+from neardup.features.said.names import names_in
+from neardup.features.said.word_tables import _hash_of_word
+from neardup.features.texts.normalize import NormalForm
 
 SETTINGS = {
     "words": {"novelty": "words", "verify": "exact", "threshold": 0.45},
@@ -188,3 +194,58 @@ def test_novelty_needs_texts() -> None:
         Config(novelty="words", scheme="identical")
     with pytest.raises(ConfigError, match="must be one of off, numbers, words"):
         Config(novelty="word")
+
+
+WRECK = (
+    "The ferry {ship} ran aground off the northern port of {port} in thick fog, and the coast guard brought all of the "
+    "people on board to land. {owner} said that it would pay for the hotels of those who had to wait for a train."
+)
+WRECKED = {"ship": "Aurora", "port": "Volterra", "owner": "Nordic Lines"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"port": "Carrara"}, "update"), ({"ship": "Borealis"}, "update"), ({"owner": "Baltic Ferries"}, "update"),
+        ({"ship": "Аврора"}, "update"), ({"port": "Volterra itself"}, "duplicate"), ({"ship": "AURORA"}, "duplicate"),
+        ({"ship": "aurora"}, "duplicate"), ({"owner": "The owner"}, "duplicate"), ({"ship": "of"}, "duplicate"),
+    ],
+)  # fmt: skip
+def test_a_name_in_the_place_of_another_is_new(changed: dict[str, str], status: str) -> None:
+    """A correction of a name is kept; a name that is only added or left out, or written otherwise, says nothing."""
+    older, newer = WRECK.format(**WRECKED), WRECK.format(**{**WRECKED, **changed})
+    dedup = Deduplicator(Config(**SETTINGS["words"]))
+    verdicts = dedup.decide([Document("a", older), Document("b", newer), Document("c", newer.replace(", and", " and"))])
+    assert [verdict.status for verdict in verdicts] == ["original", status, "duplicate"]
+    assert not verdicts[1].new_numbers
+    numbers = Deduplicator(Config(**SETTINGS["numbers"]))
+    assert [one.status for one in numbers.decide([Document("a", older), Document("b", newer)])][1] == "duplicate"
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["documents", "columns"])
+def test_names_are_those_of_running_text(columns: bool) -> None:
+    """Not words of headlines, nor the first word of a sentence unless the next one is a name too; of any alphabet."""
+    texts = [
+        "Police Seek Driver After Crash On Bridge\nThe driver of the lorry, Erik Sund, was seen in Malmö on Friday",
+        "Erik Sund was seen by neighbours. Nobody answered.",
+        "Партия Юрия Петрова победила вчера на выборах",
+        "NATO AND OPEC SAY nothing more",
+        "Im Hafen von Genua lief die Fähre auf einen Felsen",
+        "東京 Tokyo",
+        "",
+    ]
+    names = [
+        "erik sund malmö friday", "erik sund", "партия юрия петрова", "", "hafen genua fähre felsen", "", "",
+    ]  # fmt: skip
+    documents: Sequence[Document] = [Document(str(n), text) for n, text in enumerate(texts)]
+    if columns:
+        data = [text.encode() for text in texts]
+        ends = np.cumsum([0, *map(len, data)])
+        column = Column(np.frombuffer(b"".join(data), np.uint8), ends)
+        documents = DocumentColumns(column, np.full(len(texts), np.nan), column)
+    found = names_in(documents, NormalForm(), 1000)
+    for n, expected in enumerate(names):
+        own = found.tokens[found.starts[n] : found.starts[n + 1]].tolist()
+        assert own == [_hash_of_word(name) for name in expected.split()]
+    some = names_in(documents, NormalForm(), 1000, refused=[0, 6])
+    assert some.tokens.tolist() == found.tokens[found.starts[1] :].tolist()

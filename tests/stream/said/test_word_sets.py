@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.features.said.word_sets import HEADER_UNITS, NUMBERS_MAX, WORDS_MAX, said_parts, word_sets
+from neardup.features.said.comparing_sets import said_parts
+from neardup.features.said.word_sets import HEADER_UNITS, NUMBERS_MAX, WORDS_MAX, word_sets
 from neardup.features.texts.normalize import NormalForm, code_points
 
 STORY = "Heavy rain is expected along the northern coast, and ferries will not run before Sunday"
@@ -18,7 +19,7 @@ HALF = "Heavy rain is expected along the northern coast"
 def compared(newer: str, older: str, *, words: bool = True) -> tuple[float, int]:
     """The part of a text that another one has said, and how many of its numbers are new."""
     sets = (word_sets(code_points([text], NormalForm()), words=words) for text in (newer, older))
-    (said,), (new,) = (column.tolist() for column in said_parts(*sets))
+    (said,), (new,), _ = (column.tolist() for column in said_parts(*sets))
     return said, new
 
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import regex
 
 from neardup.documents.pieces import NewWord
-from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, said_parts, word_sets
+from neardup.features.said.comparing_sets import said_parts
+from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, word_sets
 from neardup.features.texts.normalize import NormalForm, code_points
 
 # New words of a text that are returned at most, and code points from its begin that are looked at.
@@ -56,7 +57,7 @@ def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: boo
     cut = [text[piece.begin : piece.end] for text, own in zip(texts, pieces, strict=True) for piece in own]
     sets = word_sets(code_points(cut, form), words=words)
     against = np.append(np.repeat(older[1][:-1], np.diff(starts)), older[1][-1:])
-    part, new_numbers = said_parts(sets, (older[0], against))
+    part, new_numbers, _ = said_parts(sets, (older[0], against))
     units, begins = sets[0], sets[1][:-1]
     is_number = (new_numbers > 0) & (units[begins + NUMBERS_UNIT] > 0)
     is_new = is_number | ((part < 1) & (units[begins + WORDS_UNIT] > 0))

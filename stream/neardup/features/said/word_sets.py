@@ -14,10 +14,13 @@ language is needed:
   number that this text lacks: seven dead and eight hurt, then eight dead and eight hurt.
 - An abbreviation of English wires (``qtly``) is the word that it stands for. Words of captions (``pictured``) are none.
 - Words weigh by their length, as rare words are long: the weights of 1 to 8 letters in 15ths.
+- Of a word that is a *name* (``neardup.features.said.names``) this is kept too: a name that is new is what the text
+  says where a name of the other text is gone.
 
 A set is a row of 32-bit units, padded to an even number: its length in bytes, the number of words, the number of
 numbers, and 1 if the text has more than a set holds, plus twice the number of repeats; then the words (two hashes
-each), the numbers and the repeats in ascending order, and the weights, eight to a unit.
+each), the numbers and the repeats in ascending order, and the classes of the words, eight to a unit: letters, and
+whether it is a name.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.features.said.names import Names
 from neardup.features.said.numbers import CHARACTERS_MAX, next_hash, number_at
 from neardup.features.said.word_tables import (
     DIGIT,
@@ -47,39 +51,45 @@ from neardup.machine.kernels.hashing import mix64
 # Words and numbers of a set at most: a text of more says something that the set does not hold.
 WORDS_MAX, NUMBERS_MAX = 1 << 14, 1 << 12
 HEADER_UNITS = 4
-WORDS_UNIT, NUMBERS_UNIT, _CUT = 1, 2, 3  # units of the header after the length
+WORDS_UNIT, NUMBERS_UNIT, CUT_UNIT = 1, 2, 3  # units of the header after the length
 # The set of a text without words and numbers.
 NO_WORDS = np.array([4 * HEADER_UNITS, 0, 0, 0], np.uint32)
 # Letters of a run of a word, and of a run in a script without blanks; the code point from which a letter is a syllable.
 _RUN, _IDEOGRAPH_RUN, _IDEOGRAPHS = 4, 2, 0x2E80
-# Weight of a word by its letters, of a run in a script without blanks, and of a number.
-_WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15], np.uint32)
-_RUN_WEIGHT, NUMBER_WEIGHT = np.uint32(9), 15
-_WEIGHT_BITS, _WEIGHTS_A_UNIT = np.uint32(4), 8
+# Weight of a word by its class: letters up to ``LETTERS_MAX``, and ``_NAME`` more for a name; that of a run in a
+# script without blanks, and of a number.
+WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15, 5, 9, 9, 12, 12, 15], np.int64)
+LETTERS_MAX, _NAME = 8, 6
+_RUN_CLASS, NUMBER_WEIGHT = np.uint32(4), 15
+CLASS_BITS, CLASSES_A_UNIT = np.uint32(4), 8
 _NEGATION = np.uint64(1 << 63)  # the first one; no hash of a word or number is near it, but by chance
 _REPEAT, _REPEATS_MAX = np.uint64(0x9E3779B97F4A7C15), 7  # what the hash of a number changes by, and how often
 _LENGTH = (1 << SPAN_BITS) - 1
-_BITS_UNITS = (1 << 16) // 64
-_SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
 
 
 class _Scratch(NamedTuple):
-    """What one text needs: the tokens seen as a table, words and weights, numbers, repeats, the characters of one."""
+    """What one text needs: the tokens seen and the names as tables, words and classes, numbers, repeats, the characters
+    of one."""
 
     seen: npt.NDArray[np.uint64]
+    names: npt.NDArray[np.uint64]
     words: npt.NDArray[np.uint32]
-    weights: npt.NDArray[np.uint32]
+    classes: npt.NDArray[np.uint32]
     numbers: npt.NDArray[np.uint32]
     repeats: npt.NDArray[np.uint32]
     characters: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more, negations, repeats, tokens
+    # words, numbers, whether the text has more, negations, repeats, tokens, the mask of the table of names
+    counts: npt.NDArray[np.int64]
 
 
-def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+def word_sets(
+    codes: CodePoints, names: Names | None = None, *, words: bool = True
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Return the word set of each text.
 
     Args:
         codes: the normalised texts.
+        names: their names; ``None``: no word is one.
         words: whether to keep words; without them a set has numbers and corrections only.
 
     Returns:
@@ -88,14 +98,18 @@ def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.
     longest = int(codes.lengths.max(initial=0))
     kept = min(longest + 1, WORDS_MAX), min(longest + 1, NUMBERS_MAX)
     seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
-    scratch = _Scratch(
-        seen, np.empty(kept[0], np.uint32), np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32),
-        np.empty(kept[1], np.uint32), np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(6, np.int64),
-    )  # fmt: skip
     n = len(codes.lengths)
+    if names is None:
+        names = Names(np.empty(0, np.uint64), np.zeros(n + 1, np.int64))
+    most = int(np.diff(names.starts).max(initial=0))
+    scratch = _Scratch(
+        seen, np.empty(1 << (2 * most).bit_length(), np.uint64), np.empty(kept[0], np.uint32),
+        np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32), np.empty(kept[1], np.uint32),
+        np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(7, np.int64),
+    )  # fmt: skip
     room = n * (HEADER_UNITS + 2) + int(2 * np.minimum(codes.lengths, sum(kept)).sum())
     out, starts = np.empty(room, np.uint32), np.zeros(n + 1, np.int64)
-    _make_sets(codes, word_tables(), scratch, words, out, starts)
+    _make_sets(codes, names, word_tables(), scratch, words, out, starts)
     return out[: starts[-1]].copy(), starts
 
 
@@ -106,8 +120,8 @@ def _one_stem(token):
     return half | half << np.uint32(16)
 
 
-@kernel("CodePoints, const word_tables.WordTables, _Scratch, bool, u32[], i64[]")
-def _make_sets(codes, tables, scratch, with_words, out, starts):
+@kernel("CodePoints, Names, const word_tables.WordTables, _Scratch, bool, u32[], i64[]")
+def _make_sets(codes, names, tables, scratch, with_words, out, starts):
     at = np.int64(0)
     for i in range(len(codes.lengths)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -116,6 +130,7 @@ def _make_sets(codes, tables, scratch, with_words, out, starts):
         while entries < 2 * (end - first) and entries < len(scratch.seen):
             entries *= 2
         scratch.seen[:entries] = 0
+        _hold_names(names.tokens[names.starts[i] : names.starts[i + 1]], scratch)
         if codes.is_wide[i]:
             _scan(codes.wide[first:end], tables, scratch, entries - 1, with_words)
         else:
@@ -125,14 +140,41 @@ def _make_sets(codes, tables, scratch, with_words, out, starts):
 
 
 @inner
+def _hold_names(tokens, scratch):
+    """Make the table of the names of one text, at most half full."""
+    entries = np.int64(1)
+    while entries < 2 * len(tokens):
+        entries *= 2
+    scratch.names[:entries] = 0
+    mask = entries - 1
+    for token in tokens:
+        slot = np.int64(token & np.uint64(mask))
+        while scratch.names[slot] != 0 and scratch.names[slot] != token:
+            slot = (slot + 1) & mask
+        scratch.names[slot] = token
+    scratch.counts[6] = mask
+
+
+@inlined
+def _class_of(token, letters, scratch):
+    """Return the class of a word of the text."""
+    mask = scratch.counts[6]
+    slot = np.int64(token & np.uint64(mask))
+    while scratch.names[slot] != 0 and scratch.names[slot] != token:
+        slot = (slot + 1) & mask
+    name = _NAME if scratch.names[slot] == token else 0
+    return np.uint32(min(letters, LETTERS_MAX) + name)
+
+
+@inner
 def _write(scratch, out, at):
     """Write the set in the scratch; return where the next one begins."""
     words, numbers, repeats = scratch.counts[0], scratch.counts[1], scratch.counts[4]
-    packed = (words + _WEIGHTS_A_UNIT - 1) // _WEIGHTS_A_UNIT
+    packed = (words + CLASSES_A_UNIT - 1) // CLASSES_A_UNIT
     size = HEADER_UNITS + words + numbers + repeats + packed
     size += size & 1
     out[at] = size * 4
-    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT], out[at + _CUT] = words, numbers, scratch.counts[2] | repeats << 1
+    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT], out[at + CUT_UNIT] = words, numbers, scratch.counts[2] | repeats << 1
     begin = at + HEADER_UNITS
     for n in range(words):
         out[begin + n] = scratch.words[n]
@@ -146,7 +188,7 @@ def _write(scratch, out, at):
     for n in range(begin, at + size):
         out[n] = 0
     for n in range(words):
-        out[begin + n // _WEIGHTS_A_UNIT] |= scratch.weights[n] << (np.uint32(n % _WEIGHTS_A_UNIT) * _WEIGHT_BITS)
+        out[begin + n // CLASSES_A_UNIT] |= scratch.classes[n] << (np.uint32(n % CLASSES_A_UNIT) * CLASS_BITS)
     return at + size
 
 
@@ -188,9 +230,9 @@ def _take_word(codes, i, tables, scratch, mask, with_words):
         if tables.spans[at] != NOTHING and with_words and _is_new(tables.numbers[at], scratch, mask):
             first, letters = tables.spans[at] >> SPAN_BITS, tables.spans[at] & _LENGTH
             stems = _stems(tables.letters, first, first + letters, tables.numbers[at])
-            _add_word(stems, _WEIGHTS[min(letters, len(_WEIGHTS) - 1)], scratch)
+            _add_word(stems, _class_of(token, letters, scratch), scratch)
     elif with_words and _is_new(token, scratch, mask):
-        _add_word(_stems(codes, begin, i, token), _WEIGHTS[min(i - begin, len(_WEIGHTS) - 1)], scratch)
+        _add_word(_stems(codes, begin, i, token), _class_of(token, i - begin, scratch), scratch)
     if i + 1 >= n or tables.kinds[codes[i]] & WORDLIKE or (i + 2 < n and tables.kinds[codes[i + 2]] & WORDLIKE):
         return i
     if codes[i + 1] == 0x73 and (codes[i] == 0x27 or codes[i] == 0x2019):
@@ -213,7 +255,7 @@ def _take_runs(codes, i, kinds, scratch, mask, with_words):
         for at in range(begin, last + 1):
             token = hash_between(codes, at, min(at + run, i))
             if _is_new(token, scratch, mask):
-                _add_word(_one_stem(token), _RUN_WEIGHT, scratch)
+                _add_word(_one_stem(token), _RUN_CLASS, scratch)
     return i
 
 
@@ -251,10 +293,10 @@ def _is_new(token, scratch, mask):
 
 
 @inlined
-def _add_word(stem, weight, scratch):
+def _add_word(stem, kind, scratch):
     at = scratch.counts[0]
     if at < len(scratch.words):
-        scratch.words[at], scratch.weights[at] = stem, weight
+        scratch.words[at], scratch.classes[at] = stem, kind
         scratch.counts[0] = at + 1
     else:
         scratch.counts[2] = 1
@@ -293,88 +335,3 @@ def _insert(values, token, counts, which):
         at -= 1
     values[at] = value
     counts[which] += 1
-
-
-def numbers_of(sets: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Return how many numbers each of m word sets has, ``int64[m]``; 1 more if the text has more than its set holds."""
-    units, begins = sets[0], sets[1][:-1]
-    return units[begins + NUMBERS_UNIT].astype(np.int64) + (units[begins + _CUT] & 1)
-
-
-def said_parts(
-    newer: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
-    older: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Compare m word sets with m others.
-
-    Args:
-        newer: the units of the sets (and of what follows them), and where each begins.
-        older: the same of the others.
-
-    Returns:
-        The part of what each says that the other says, by weight, ``float64[m]`` in [0, 1]; 0 for a set without words
-        and numbers. And the number of its numbers that the other lacks, ``int64[m]``, with those of its repeats if the
-        other has a number that it lacks; 1 more if the text has more than its set holds.
-    """
-    m = len(newer[1]) - 1
-    said, new = np.empty(m), np.empty(m, np.int64)
-    _compare(*newer, *older, np.zeros(_BITS_UNITS, np.uint64), said, new)
-    return said, new
-
-
-@kernel("const u32[], i64[], const u32[], i64[], u64[], f64[], i64[]")
-def _compare(newer, newer_starts, older, older_starts, bits, said, new):
-    for i in range(len(said)):
-        a, b = newer_starts[i], older_starts[i]
-        words, numbers = np.int64(newer[a + WORDS_UNIT]), np.int64(newer[a + NUMBERS_UNIT])
-        older_words, older_numbers = np.int64(older[b + WORDS_UNIT]), np.int64(older[b + NUMBERS_UNIT])
-        begin = b + HEADER_UNITS
-        for n in range(begin, begin + older_words):
-            _mark(bits, older[n])
-        total, found = np.int64(0), np.int64(0)
-        first = a + HEADER_UNITS
-        repeats, older_repeats = np.int64(newer[a + _CUT] >> 1), np.int64(older[b + _CUT] >> 1)
-        weights = first + words + numbers + repeats
-        for n in range(words):
-            unit = newer[weights + n // _WEIGHTS_A_UNIT]
-            weight = np.int64(unit >> (np.uint32(n % _WEIGHTS_A_UNIT) * _WEIGHT_BITS) & np.uint32(15))
-            total += weight
-            if _is_marked(bits, newer[first + n]):
-                found += weight
-        for n in range(begin, begin + older_words):
-            bits[(older[n] & np.uint32(0xFFFF)) >> np.uint32(6)] = 0
-            bits[older[n] >> np.uint32(22)] = 0
-        own, others = first + words, begin + older_words  # where the numbers begin
-        known = _common(newer[own : own + numbers], older[others : others + older_numbers])
-        total, found = total + numbers * NUMBER_WEIGHT, found + known * NUMBER_WEIGHT
-        said[i] = found / total if total else 0.0
-        new[i] = numbers - known + np.int64(newer[a + _CUT] & 1)
-        if repeats and known < older_numbers:
-            own, others = own + numbers, others + older_numbers
-            new[i] += repeats - _common(newer[own:weights], older[others : others + older_repeats])
-
-
-@inlined
-def _mark(bits, word):
-    for half in (np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> np.uint32(16))):
-        bits[half >> _SIX] |= np.uint64(1) << (half & _LOW_SIX)
-
-
-@inlined
-def _is_marked(bits, word):
-    low, high = np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> np.uint32(16))
-    return (bits[low >> _SIX] >> (low & _LOW_SIX) | bits[high >> _SIX] >> (high & _LOW_SIX)) & np.uint64(1)
-
-
-@inlined
-def _common(one, other):
-    """Return how many numbers two ascending rows have in common."""
-    i, j, count = 0, 0, np.int64(0)
-    while i < len(one) and j < len(other):
-        if one[i] == other[j]:
-            i, j, count = i + 1, j + 1, count + 1
-        elif one[i] < other[j]:
-            i += 1
-        else:
-            j += 1
-    return count

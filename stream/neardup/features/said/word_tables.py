@@ -21,7 +21,7 @@ from neardup.machine.kernels.hashing import mix64
 # segment of a text without blanks, and what continues it; anything that words are made of.
 DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
 # The rules of the cut, the hashes and the weights: a change of any is a new name.
-_RULES = "said-2"
+_RULES = "said-3"
 SPAN_BITS, NOTHING = 8, -1  # of the length in a span
 _CORRECTION = "correction"  # as which all words of correction count
 

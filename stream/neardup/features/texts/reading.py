@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,10 +24,8 @@ def read_texts(
     A text is refused and has no code point if it, or its normalised form, is longer than ``characters_max`` code
     points, if it holds a lone surrogate, or if it is empty. Columns are read without a Python object for each document.
     """
-    if isinstance(documents, DocumentColumns):
-        codes, refused = _column_codes(documents.texts, form, characters_max)
-    else:
-        codes, refused = _document_codes(documents, form, characters_max)
+    held = raw_texts_of(documents, characters_max)
+    codes, refused = fold(held.raw, form), held.refused
     grown = np.flatnonzero(codes.lengths > characters_max).tolist()  # one code point can become 18
     codes.lengths[grown] = 0
     refused |= dict.fromkeys(grown, "text_too_long")
@@ -35,17 +34,27 @@ def read_texts(
     return codes, refused
 
 
-def _document_codes(
-    documents: Sequence[Document], form: NormalForm, characters_max: int
-) -> tuple[CodePoints, dict[int, str]]:
-    texts = list(map(TEXT, documents))  # keeps the strings while kernels read them
+class HeldTexts(NamedTuple):
+    """Where texts are, by position the reason of each that is refused already (its length is 0), and what holds their
+    characters as long as they are read."""
+
+    raw: RawTexts
+    refused: dict[int, str]
+    holder: object
+
+
+def raw_texts_of(documents: Sequence[Document], characters_max: int) -> HeldTexts:
+    """Return where the texts of documents are. Texts of columns that are not ASCII are decoded."""
+    if isinstance(documents, DocumentColumns):
+        return _of_column(documents.texts, characters_max)
+    texts = list(map(TEXT, documents))
     raw = raw_texts(texts)
     too_long = np.flatnonzero(raw.lengths > characters_max)
     raw.lengths[too_long] = 0
-    return fold(raw, form), dict.fromkeys(too_long.tolist(), "text_too_long")
+    return HeldTexts(raw, dict.fromkeys(too_long.tolist(), "text_too_long"), texts)
 
 
-def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple[CodePoints, dict[int, str]]:
+def _of_column(texts: Column, characters_max: int) -> HeldTexts:
     n = len(texts.starts) - 1
     lengths, is_wide = np.empty(n, np.int64), np.empty(n, np.bool_)
     data = np.ascontiguousarray(texts.data)
@@ -58,7 +67,7 @@ def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple
     for i in np.flatnonzero(lengths == NOT_UTF8).tolist():
         refused[i] = "text_not_utf8"
         lengths[i] = 0
-    return fold(raw, form), refused
+    return HeldTexts(raw, refused, (data, codes))
 
 
 @kernel("const u8[], i64[], i64[], bool[]")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Document
-from neardup.features.said.word_sets import numbers_of, said_parts, word_sets
+from neardup.features.said.comparing_sets import numbers_of, said_parts
 from neardup.features.texts.reading import read_texts
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import sorted_sets
@@ -19,6 +19,7 @@ from neardup.pairs.estimates.sample_index import SampleIndex
 from neardup.schemes.interface import Said
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.prefix import PrefixPlan
+from neardup.schemes.word_evidence import sets_of
 from neardup_workers.doing.audit.sample import Drawn, Facts, Flags, Longs, WindowRule
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
@@ -71,7 +72,7 @@ class SaidBefore:
 
     def _sets_of(self, documents: Sequence[Document]) -> tuple[npt.NDArray[np.uint32], Longs]:
         codes, _ = read_texts(documents, self._plan.normal_form, self._plan.text_characters_max)
-        return word_sets(codes, words=self._settings.novelty == "words")
+        return sets_of(documents, codes, self._plan)
 
 
 class Neighbours:
