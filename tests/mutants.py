@@ -47,18 +47,17 @@ ALIGNED = "tests/workers/stages/signing/test_alignment.py"
 _SHARDS = "tests/laws/test_shard_laws.py::"
 _CASES = ("[one_permutation chars]", "[exact]")
 UNION = tuple(f"{_SHARDS}test_shards_find_together_what_one_table_finds{case}" for case in _CASES)
-REPEATED = tuple(f"{_SHARDS}test_copies_repeat_no_pair_of_contents_more_than_once{case}" for case in _CASES)
-REPLAYED = tuple(
-    f"{_SHARDS}test_a_shard_that_begins_at_its_window_goes_on_like_one_that_never_stopped{case}" for case in _CASES
-)
+REPEATED = tuple(f"{_SHARDS}test_copies_repeat_no_pair_of_contents{case}" for case in _CASES)
+GROWN = tuple(f"{_SHARDS}test_a_growth_repeats_no_pair_of_contents{case}" for case in _CASES)
+FILTERED = ("tests/stream/windows/test_seen.py::test_a_filter_forgets_what_a_removal_or_a_version_makes_unsure",)
 STEP = "stream/neardup/window/step.py"
 GUARDS = "tests/kafka/transport/test_kafka_guards.py"
 
 MUTANTS = (
     Mutant(
-        "a shard adds a foreign document", "table", "stream/neardup/pairs/batches.py",
-        "shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)",
-        "shards_of(hashes, shard.of) >= 0, OWN, FOREIGN)",
+        "a shard adds a foreign document", "table", STEP,
+        "        is_own = not kind & FOREIGN\n",
+        "        is_own = kind >= 0\n",
         UNION,
     ),
     Mutant(
@@ -68,16 +67,22 @@ MUTANTS = (
         UNION,
     ),
     Mutant(
-        "a mark is forgotten", "table", STEP,
-        "        elif options.add and met and limits.by_content:\n",
-        "        elif options.add and met and limits.by_content and top != NONE:\n",
+        "a copy of a document of another shard is looked up", "table", STEP,
+        "    walked = (copy == NONE and not kind & COPIED) or limits.ranking\n",
+        "    walked = copy == NONE or limits.ranking\n",
         REPEATED,
     ),
     Mutant(
-        "a replay leaves no mark of a document that meets another one", "table", STEP,
-        "    if not options.probe and (is_own or met):\n",
-        "    if not options.probe:\n",
-        REPLAYED,
+        "a content that has moved to another shard stays in the buckets", "table", STEP,
+        "        if options.add and (is_own or hides_held(store, top, options)):\n",
+        "        if options.add and is_own:\n",
+        GROWN,
+    ),
+    Mutant(
+        "the filter knows what an id removed", "table", "stream/neardup/pairs/seen.py",
+        " or hashed == id_ or generation <= seen.removed[hashed]:\n",
+        " or hashed == id_:\n",
+        FILTERED,
     ),
     Mutant(
         "limits of the window are those of a shard", "table", STEP,

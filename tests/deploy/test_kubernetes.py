@@ -24,7 +24,7 @@ def objects(kind):
 
 def containers():
     for name, pod in pods().items():
-        for container in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]:
+        for container in pod["spec"]["containers"]:
             yield name, pod, container
 
 
@@ -92,15 +92,10 @@ def test_services_give_no_variables_to_the_pods():
     assert all(pod["spec"]["enableServiceLinks"] is False for pod in pods().values())
 
 
-def test_the_kernels_are_copied_to_where_the_image_looks_for_them():
-    """Numba uses a folder only if it may write there, so the pod has a copy."""
-    place = "/var/cache/neardup"
-    assert f"NUMBA_CACHE_DIR={place}" in (DEPLOY / "Dockerfile").read_text()
-    for pod in pods().values():
-        (copy,), (main,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
-        (target,) = copy["volumeMounts"]
-        assert copy["command"] == ["cp", "--recursive", f"{place}/.", f"{target['mountPath']}/"]
-        assert {"name": target["name"], "mountPath": place} in main["volumeMounts"]
+def test_pods_start_without_copies_of_files_of_the_image():
+    """The machine code stands in the image, and nothing is compiled."""
+    assert "NEARDUP_KERNELS=built" in (DEPLOY / "Dockerfile").read_text()
+    assert all("initContainers" not in pod["spec"] for pod in pods().values())
 
 
 def test_each_worker_has_a_name_of_its_own():
@@ -146,10 +141,10 @@ def test_names_and_labels_that_refer_to_each_other_agree():
             assert objects("PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"] == labels
     assert objects("StatefulSet")["neardup-matcher"]["spec"]["serviceName"] in objects("Service")
     for name, pod, container in containers():
-        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
         claimed = objects("StatefulSet").get(name, {"spec": {}})["spec"].get("volumeClaimTemplates", [])
         claims = {claim["metadata"]["name"] for claim in claimed}
-        assert {mount["name"] for mount in container["volumeMounts"]} <= {*volumes, *claims}
+        assert {mount["name"] for mount in container.get("volumeMounts", [])} <= {*volumes, *claims}
         secrets = [volume["secret"]["secretName"] for volume in volumes.values() if "secret" in volume]
         references = [each["valueFrom"] for each in container.get("env", []) if "valueFrom" in each]
         secrets += [each["secretKeyRef"]["name"] for each in references if "secretKeyRef" in each]

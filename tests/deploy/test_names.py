@@ -27,6 +27,7 @@ from deploy_files import (
     services,
 )
 
+from neardup.kernel_folder import KERNELS
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.settings.serve import ServeSettings
@@ -103,9 +104,8 @@ def test_prometheus_scrapes_the_jobs_that_rules_query():
 def test_every_variable_is_a_setting(path):
     """Every command refuses unknown settings, so a wrong variable would prevent its start."""
     names = set(re.findall(r"\bNEARDUP_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()))
-    assert names <= {
-        f"NEARDUP_{field.upper()}" for field in (*StreamSettings.model_fields, *ServeSettings.model_fields)
-    }
+    settings = {f"NEARDUP_{field.upper()}" for field in (*StreamSettings.model_fields, *ServeSettings.model_fields)}
+    assert names <= settings | {KERNELS, "NEARDUP_MADE"}  # the second one is of the build
 
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])

@@ -98,7 +98,7 @@ def test_hooks_run_programs_of_the_environment() -> None:
 
 def test_a_row_is_enough_for_a_source_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row's reader reads files with the row's ending."""
-    read = partial(formats._read_table, delimiter="|")
+    read = partial(formats.read_table, delimiter="|")
     row = formats.Format((".psv",), read, ("text",), lambda head, needed, in_folder: False)
     monkeypatch.setitem(formats.FORMATS, "pipes", row)
     chosen = formats.choose("news.psv", b"id|text\na|one\n", Fields())

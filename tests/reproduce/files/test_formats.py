@@ -99,7 +99,7 @@ def test_records_that_cannot_be_written_are_a_sentence(program: Program) -> None
 
 def test_a_reader_that_fails_ends_its_file_alone(program: Program, tmp_path: Path) -> None:
     """Whatever it raises: the next file is read, and the summary counts it."""
-    (tmp_path / "a.csv").write_text("id,text\n")
+    (tmp_path / "a.json").write_text(f"[{LINES[0]}]")
     (tmp_path / "b.jsonl").write_text("\n".join(LINES))
     code = """
 import sys
@@ -107,8 +107,8 @@ from neardup_workers.main import main
 from neardup_workers.outside.readers import formats
 def fails(*arguments):
     raise RecursionError("too deep")
-formats.FORMATS["csv"] = formats.FORMATS["csv"]._replace(read=fails)
-sys.argv = ["neardup", "run", "a.csv", "b.jsonl"]
+formats.FORMATS["array"] = formats.FORMATS["array"]._replace(read=fails)
+sys.argv = ["neardup", "run", "a.json", "b.jsonl"]
 main()
 """
     done = program.code(code, cwd=tmp_path)

@@ -18,7 +18,7 @@ from neardup.schemes.rows import SCHEMES
 
 WORDS = [f"word{n}" for n in range(200)]
 STORY = " ".join(WORDS[:60])
-UNRANKED = ("records", "grid", "passages")
+UNRANKED = ("records", "grid", "passages", "parts")
 RANKED = {name: case for name, case in CASES.items() if case.scheme not in UNRANKED}
 
 

@@ -227,7 +227,7 @@ def test_names_are_those_of_running_text(columns: bool) -> None:
     """Not words of headlines, nor the first word of a sentence unless the next one is a name too; of any alphabet."""
     texts = [
         "Police Seek Driver After Crash On Bridge\nThe driver of the lorry, Erik Sund, was seen in Malmö on Friday",
-        "Erik Sund was seen by neighbours. Nobody answered.",
+        "Erik Sund was seen by neighbours. No one answered.",
         "Партия Юрия Петрова победила вчера на выборах",
         "NATO AND OPEC SAY nothing more",
         "Im Hafen von Genua lief die Fähre auf einen Felsen",
