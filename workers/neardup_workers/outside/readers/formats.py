@@ -39,7 +39,8 @@ from neardup_workers.outside.readers.csv_rows import Dialect, delimiter_of, tabl
 from neardup_workers.outside.readers.json.array import array_lines
 from neardup_workers.outside.readers.json.notebook import LOOKS_LIKE_NOTEBOOK, notebook_text
 from neardup_workers.outside.readers.lines import BOM, IDLE, Line, Run, split_lines, split_runs
-from neardup_workers.outside.readers.mail.limits import MAIL_REASONS
+from neardup_workers.outside.readers.mail.limits import MAIL_REASONS, MAIL_TEXT_NAMES
+from neardup_workers.outside.readers.unsupported import UNSUPPORTED
 from neardup_workers.outside.readers.warc import WARC_REASONS, warc_lines
 from neardup_workers.outside.web.markup import LOOKS_LIKE_HTML
 from neardup_workers.outside.web.pages import Page, page_document
@@ -73,7 +74,11 @@ def _notebook(content: bytes, name: str, unread: Unread | None = None) -> Docume
 
 
 class LineOptions(Protocol):
-    """How lines and tables are read: the settings of the same names."""
+    """How lines, tables and mail are read: the settings of the same names."""
+
+    @property
+    def mail_text(self) -> str:
+        """What of the text of a message counts, one of ``MAIL_TEXT_NAMES``."""
 
     @property
     def line_bytes_max(self) -> int:
@@ -95,7 +100,8 @@ class Format(NamedTuple):
     the name does not matter. It receives the first block, the required field (``""`` for any) and whether the file
     was found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the
     extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next
-    member, and gets ``None`` in between. ``delimiter``: that of cells, if the format is a table of texts.
+    member, and gets ``None`` in between. ``delimiter``: that of cells, if the format is a table of texts. ``is_mail``:
+    ``mail_text`` says what of a text counts.
     """
 
     endings: tuple[str, ...]
@@ -107,22 +113,25 @@ class Format(NamedTuple):
     needs: tuple[str, str] | None = None
     resumes: bool = False
     delimiter: str = ""
+    is_mail: bool = False
 
     def lines(self, blocks: Blocks, fields: Fields, options: LineOptions, notes: Counter[str]) -> Iterator[Line | Run]:
         """Read a content of lines as the options say; the notes say what is not read as it stands."""
-        read, dialect = self.read, options.dialect
+        dialect = options.dialect
+        read: Callable[..., Iterator[Line | Run]] | None = self.read
         if self.delimiter:
             blocks = in_utf8(blocks, dialect.encoding, notes) if dialect.encoding else blocks
             read = functools.partial(read_table, delimiter=self.delimiter, dialect=dialect, notes=notes)
+        elif self.is_mail and read is not None:
+            read = functools.partial(read, mail_text=options.mail_text)
         return iter(()) if read is None else read(blocks, fields, options.line_bytes_max)
 
-
-class Unsupported(NamedTuple):
-    """A format that is recognised and refused: by ending or first bytes; ``remedy`` says what to do instead."""
-
-    endings: tuple[str, ...]
-    begins: re.Pattern[bytes]
-    remedy: str
+    def whole(self, content: bytes, name: str, unread: Unread, options: LineOptions) -> Document | Page | Reason:
+        """Read a whole content as one document, as the options say."""
+        document: Callable[..., Document | Page | Reason] = self.document
+        if self.is_mail:
+            document = functools.partial(document, mail_text=options.mail_text)
+        return document(content, name, unread)
 
 
 def read_table(
@@ -165,16 +174,16 @@ def _read_rows(
         yield Line(number + 1, b"", reason=Reason("table_damaged"))
 
 
-def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int, mail_text: str = MAIL_TEXT_NAMES[0]) -> Iterator[Line]:
     from neardup_workers.outside.readers.mail.mbox import mbox_lines
 
-    return mbox_lines(blocks, fields, bytes_max)
+    return mbox_lines(blocks, fields, bytes_max, mail_text)
 
 
-def _mail_document(content: bytes, name: str, unread: Unread) -> Document | Reason:
+def _mail_document(content: bytes, name: str, unread: Unread, mail_text: str = MAIL_TEXT_NAMES[0]) -> Document | Reason:
     from neardup_workers.outside.readers.mail.message import mail_document
 
-    return mail_document(content, name, unread)
+    return mail_document(content, name, unread, mail_text)
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
@@ -271,9 +280,10 @@ FORMATS: dict[str, Format] = {
         _matches(re.compile(re.escape(FILE_MAGIC) + b"|" + re.escape(STREAM_MAGIC))),
         batches=arrow_batches, needs=_ARROW,
     ),
-    "mail": Format((".eml",), None, ("text",), _matches(_DELIVERED), _mail_document),
+    "mail": Format((".eml",), None, ("text",), _matches(_DELIVERED), _mail_document, is_mail=True),
     "mbox": Format(
-        (".mbox", ".mbx"), _read_mbox, ("text",), lambda head, needed, in_folder: _FROM_LINE.match(head) is not None
+        (".mbox", ".mbx"), _read_mbox, ("text",), lambda head, needed, in_folder: _FROM_LINE.match(head) is not None,
+        is_mail=True,
     ),
     "warc": Format(
         (".warc", ".wet"), lambda blocks, fields, bytes_max: warc_lines(blocks, bytes_max), ("text",),
@@ -291,27 +301,6 @@ FORMATS: dict[str, Format] = {
     DOCUMENTS: Format((), None, ("text",), lambda head, needed, in_folder: False),
 }  # fmt: skip
 
-# The name of a format -> how it is recognised, and the remedy.
-UNSUPPORTED: dict[str, Unsupported] = {
-    "arc": Unsupported((".arc",), re.compile(rb"filedesc://"), "convert it to WARC first"),
-    "pdf": Unsupported((".pdf",), re.compile(rb"%PDF-"), "extract the text first and give it as JSON Lines"),
-    "zip": Unsupported(
-        (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
-    ),
-    "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
-    "json-seq": Unsupported(
-        (".json-seq", ".geojsonseq"), re.compile(rb"\x1e\s*\{"), "tr -d '\\036' < FILE | jq -c . makes lines of it"
-    ),
-    "concatenated-json": Unsupported(
-        (".concatjson",), re.compile(rb"\s*\{[ \t]*\r?\n(?s:.*?)\n\}\s*\{[ \t]*\r?\n"),
-        "jq -c . FILE makes lines of it",
-    ),
-    "utf-32": Unsupported(
-        (), re.compile(rb"(?:\xff\xfe\0\0|\0\0\xfe\xff|[{\[]\0\0\0|\0\0\0[{\[])"),
-        "iconv -f UTF-32 -t UTF-8 FILE makes it UTF-8; without a mark, name UTF-32LE or UTF-32BE",
-    ),
-    "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
-}  # fmt: skip
 # The reasons of refused formats, and of the readers of formats -> their sentences.
 FORMAT_REASONS: dict[str, str] = {
     **{

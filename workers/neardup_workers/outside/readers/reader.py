@@ -356,7 +356,9 @@ class EntryReader:
     def _whole(self, path: str, entry: Entry, blocks: Iterator[bytes | None], size_known: int, chosen: Format) -> _Read:
         """Return the entry of a whole content: one document, or the reason of its refusal."""
         content = self._content(blocks, size_known, may_be_binary=chosen.document is page_document)
-        document = content if isinstance(content, Reason) else chosen.document(content, display(path), self.unread)
+        document = (
+            content if isinstance(content, Reason) else chosen.whole(content, display(path), self.unread, self.options)
+        )
         if isinstance(document, Page):
             return Pending(entry._replace(found=Document(document.id)), document)
         return entry._replace(found=document)

@@ -84,6 +84,10 @@ class ReadingOptions(Declared):
     html_extractor: str = setting(
         default="trafilatura", description="what extracts the text: trafilatura, resiliparse (faster)"
     )
+    mail_text: str = setting(
+        default="whole",
+        description="what is compared of a mail: whole, new (without quoted mail, signatures, footers of lists, PGP)",
+    )
     warc_id: str = setting(default="uri", description="id of a record in WARC: uri, record-id")
     window_bytes_max: int | None = setting(
         default=None,

@@ -20,6 +20,7 @@ from neardup_workers.outside.process.memory import free_bytes
 from neardup_workers.outside.readers.csv_rows import Dialect, dialect_of
 from neardup_workers.outside.readers.field_names import FieldNames, field_names
 from neardup_workers.outside.readers.formats import AUTO, FORMATS
+from neardup_workers.outside.readers.mail.limits import MAIL_TEXT_NAMES
 from neardup_workers.outside.readers.warc import WARC_IDS
 from neardup_workers.outside.settings.declared import WINDOW_BYTES_MIN, WINDOW_BYTES_MOST, ReadingOptions
 from neardup_workers.outside.settings.durations import is_duration, seconds_of
@@ -37,6 +38,7 @@ _VALUES: dict[str, Callable[[], Sequence[str]]] = {
     "input_format": lambda: (AUTO, *FORMATS),
     "html": lambda: MODES,
     "html_extractor": lambda: EXTRACTORS,
+    "mail_text": lambda: MAIL_TEXT_NAMES,
     "warc_id": lambda: tuple(WARC_IDS),
 }
 
@@ -86,7 +88,7 @@ class Reading(ReadingOptions, BaseModel):
             raise ValueError(f"needs w3lib, which is not installed here: {install_command('web')}")
         return value
 
-    @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "warc_id")
+    @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "mail_text", "warc_id")
     @classmethod
     def _known_value(cls, value: str, info: ValidationInfo) -> str:
         known = _VALUES[str(info.field_name)]()

@@ -9,6 +9,8 @@ CONTENT_TYPE_CHARACTERS_MAX = 4_000
 # Levels of parts in parts, and parts of all levels. Real messages have fewer than 10 levels.
 LEVELS_MAX = 20
 PARTS_MAX = 1_000
+# What of the text of a message counts: all, or without quoted mail, signatures and footers. The first is the default.
+MAIL_TEXT_NAMES = ("whole", "new")
 # Reason -> sentence.
 MAIL_REASONS: dict[str, str] = {
     "mail_no_header": "the message has no header: it is no mail",

@@ -27,8 +27,10 @@ from neardup_workers.outside.readers.mail.limits import (
     CONTENT_TYPE_CHARACTERS_MAX,
     HEADER_BYTES_MAX,
     LEVELS_MAX,
+    MAIL_TEXT_NAMES,
     PARTS_MAX,
 )
+from neardup_workers.outside.readers.mail.quotes import new_text
 from neardup_workers.outside.web.charsets import decoded
 from neardup_workers.outside.web.markup import text_of_markup
 
@@ -36,6 +38,9 @@ _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
 _MESSAGE_ID = re.compile(r"<([^<>]*)>")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+# A value of ``mail_text`` -> what of a text it takes.
+WHOLE, NEW = MAIL_TEXT_NAMES
+MAIL_TEXTS: dict[str, Callable[[str], str]] = {WHOLE: str, NEW: new_text}
 _PLAIN, _HTML, _MESSAGE = "text/plain", "text/html", "message/rfc822"
 _ALTERNATIVE, _DIGEST = "multipart/alternative", "multipart/digest"
 # A plain text of at most so many characters is a stub ("your reader shows no HTML") if the other form has so many
@@ -63,8 +68,10 @@ class _Refused(Exception):
     """The message cannot be read; the argument is the reason."""
 
 
-def read_mail(raw: bytes) -> Mail | Reason:
+def read_mail(raw: bytes, mail_text: str = WHOLE) -> Mail | Reason:
     """Read a message; returns the reason if it cannot be read (a key of ``MAIL_REASONS`` of ``limits``). Never raises.
+
+    ``mail_text`` says what of its text counts (a key of ``MAIL_TEXTS``).
 
     >>> read_mail(b"Message-ID: <a@b.example>\\nDate: Tue, 14 Nov 2023 22:13:20 GMT\\n\\nHello\\n")
     Mail(id='a@b.example', date='2023-11-14T22:13:20+00:00', text='Hello\\n')
@@ -73,7 +80,7 @@ def read_mail(raw: bytes) -> Mail | Reason:
         return Reason("mail_no_header")
     try:
         part = _part(raw, 0, len(raw))
-        text = _body_text(raw, part)
+        text = _body_text(raw, part, MAIL_TEXTS[mail_text])
     except _Refused as refused:
         return Reason(refused)
     named = _MESSAGE_ID.search(_value(part.header, "Message-ID"))
@@ -86,9 +93,9 @@ def mail_object(mail: Mail, fields: Fields) -> bytes:
     return orjson.dumps({name: value for name, value in values.items() if value is not None})
 
 
-def mail_document(content: bytes, name: str, unread: Unread) -> Document | Reason:
+def mail_document(content: bytes, name: str, unread: Unread, mail_text: str = WHOLE) -> Document | Reason:
     """Return a file that holds one message as a document, with its name as the id of a message without one."""
-    mail = read_mail(content)
+    mail = read_mail(content, mail_text)
     if isinstance(mail, Reason):
         return mail
     return decode_document(mail_object(mail, Fields()), Fields(), name, unread)
@@ -128,12 +135,12 @@ class _Reading:
         return [_Text(_decoded(self.raw, part), kind == _HTML)]
 
 
-def _body_text(raw: bytes, whole: _Part) -> str:
-    """Return the text of a message. Raises ``_Refused``."""
+def _body_text(raw: bytes, whole: _Part, counted: Callable[[str], str]) -> str:
+    """Return what counts of the text of a message, part by part. Raises ``_Refused``."""
     found = _Reading(raw).texts(whole)
     if not found:
         raise _Refused("mail_no_text")
-    texts = [text_of_markup(one.text) if one.is_markup else one.text for one in found]
+    texts = [counted(text_of_markup(one.text) if one.is_markup else one.text) for one in found]
     return "\n".join([text for text in texts if text.strip()] or texts[:1])
 
 
