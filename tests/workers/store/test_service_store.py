@@ -7,6 +7,7 @@ from cases import CASES
 from quick_parameters import quick_first
 from service_world import NOW, TEXT, edited, opened
 
+from neardup import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.extra import sources
@@ -118,6 +119,24 @@ def test_a_folder_has_one_process_and_one_configuration(tmp_path):
     with pytest.raises(Failure, match=r"was made with another .* minor version of Python that it was made") as failure:
         opened(tmp_path, ServeSettings(threshold=0.9))
     assert failure.value.code == Exit.GENERATION
+
+
+@pytest.mark.parametrize("window_seconds", [100.0, 1000.0])
+def test_a_restart_holds_no_more_than_a_running_service(tmp_path, window_seconds):
+    """Evidence and names of stories whose documents are in the table are there alone; of others they are kept."""
+    settings = ServeSettings(threshold=0.7, window_seconds=window_seconds, clock="event")
+    held = []
+    for restarts in (False, True):
+        keeper = opened(tmp_path / str(restarts), settings)
+        for n in range(60):
+            keeper.check([Document(f"d{n}", f"{TEXT} {n % 7} of {n % 7}", NOW + 5 * n)])
+        if restarts:
+            closed(keeper)
+            keeper = opened(tmp_path / "True", settings)
+        holdings = keeper._decider._holdings
+        held.append((sorted(holdings.evidence.values()), holdings.names))
+        closed(keeper)
+    assert held[0] == held[1]
 
 
 def test_a_store_of_another_version_is_refused(tmp_path):

@@ -37,6 +37,7 @@ from neardup.stories.verdicts.kept import (
     TableHoldings,
     changed,
     complete,
+    in_table,
     joined_parts,
     parts_of,
     with_places,
@@ -209,8 +210,10 @@ class Decider:
         self._places = places
         kept, offset = complete(kept), places - int((arrivals.kinds == DOCUMENT).sum())
         kept = kept._replace(records=with_rows(kept.records, offset))
-        evidence = {place - offset: part for place, part in kept.evidence.items()}
-        self._holdings.resume(evidence, kept.ids, kept.records)
+        there = in_table(kept.records, arrivals.contents[arrivals.kinds == DOCUMENT])
+        evidence = {place - offset: part for place, part in kept.evidence.items() if place not in there}
+        names = {place: id_ for place, id_ in kept.ids.items() if place not in there}
+        self._holdings.resume(evidence, names, kept.records)
         self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
         self._follow()

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from neardup.schemes.interface import Evidence
 from neardup.stories.verdicts.records import (
     CONTENT,
+    CONTENT_HASH,
     CONTENT_PLACE,
     CONTENT_ROW,
     CONTENTS,
@@ -28,6 +29,7 @@ from neardup.stories.verdicts.records import (
     PLACE,
     RECORD_FIELDS,
     Changes,
+    contents_in,
     rows_of_contents,
 )
 from neardup.stories.verdicts.row_columns import GONE, NONE
@@ -175,6 +177,20 @@ def complete(kept: KeptStories) -> KeptStories:
         ids={place: id_ for place, id_ in kept.ids.items() if place in stories},
         evidence={place: evidence for place, evidence in kept.evidence.items() if place in places},
     )
+
+
+def in_table(records: _Longs, contents: npt.NDArray[np.uint64]) -> set[int]:
+    """Return the places of the contents of records (by row) that the table has: it needs no other copy of them.
+
+    Args:
+        records: of the stories.
+        contents: the hash of the content of each row of the table, from 0 on. A salvaged row may have another content.
+    """
+    parts, has = contents_in(records)
+    rows, hashes = parts[has, CONTENT_ROW], parts[has, CONTENT_HASH].astype(np.uint64)
+    there = (rows >= 0) & (rows < len(contents))
+    there[there] = contents[rows[there]] == hashes[there]
+    return set(parts[has, CONTENT_PLACE][there].tolist())
 
 
 def _contents(record: _Longs) -> set[int]:

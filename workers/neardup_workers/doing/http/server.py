@@ -36,6 +36,7 @@ from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from neardup_workers.outside.process.interpreter import give_back
 from neardup_workers.outside.process.warming import warm
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, is_loopback
 from neardup_workers.outside.store.answers import Answer
@@ -120,6 +121,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
             sources_max=settings.sources_max, canaries_every=limits.canaries_every,
             canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
+        give_back()  # a restart reads the window in parts that come and go
         start = partial(started, settings, keeper, now=now, hook=hook, limits=limits)
         return asyncio.run(run(settings, address, token, start))
     finally:
