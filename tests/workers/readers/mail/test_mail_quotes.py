@@ -98,7 +98,8 @@ LETTERS = {
         "\n"
         "Regards\n"
         "Ann\n",
-        "Hello all, the harbour is closed. He wrote: nothing. On Friday we wrote: a letter, and x > y holds. Regards Ann",
+        "Hello all, the harbour is closed. He wrote: nothing. On Friday we wrote: a letter, and x > y holds. "
+        "Regards Ann",
     ),
     "code": (
         "Run this:\n\n    >>> 1 + 1\n    2\n\nand -- well -- look.\n",
@@ -113,8 +114,8 @@ LETTERS = {
         "Subject: Friday\n"
         "\n"
         "Shall we sail on Friday?\n",
-        "FYI. ---------- Forwarded message --------- From: Ann Lee <ann@a.example> Date: Tue, 14 Nov 2023 Subject: Friday "
-        "Shall we sail on Friday?",
+        "FYI. ---------- Forwarded message --------- From: Ann Lee <ann@a.example> Date: Tue, 14 Nov 2023 "
+        "Subject: Friday Shall we sail on Friday?",
     ),
     "only quote": ("> Shall we sail?\n", "> Shall we sail?"),
     "french": (
