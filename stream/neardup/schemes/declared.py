@@ -54,7 +54,10 @@ class LibraryOptions(Declared):
         "partial_minhash, grouped, prefix, identical, passages, parts, hyperplane, hyperplane_dot, p_stable, "
         "bit_sampling; with options of the scheme as in records:keys=email,bands=16, which neardup help schemes lists",
     )
-    shingles: str = setting(default="chars", description="what is compared: chars, words, stopwords, urls, tokens")
+    shingles: str = setting(
+        default="chars",
+        description="what is compared: chars, scripts (chars, but two of Han and kana), words, stopwords, urls, tokens",
+    )
     k: int | None = setting(
         default=None,
         ge=1,

@@ -17,6 +17,7 @@ from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
 from neardup.documents.document import Features
+from neardup.features.texts.marks import HANS
 from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES
 from neardup.features.texts.words import StopList
@@ -195,6 +196,30 @@ def test_fewer_than_k_tokens_are_one_shingle(kind: str) -> None:
 def test_a_blank_text_has_no_shingle(kind: str, text: str) -> None:
     """It is the caller who refuses it."""
     assert bag(kind, text, 3) == []
+
+
+def test_scripts_take_two_of_han_and_kana_and_else_k() -> None:
+    """A text without any has the shingles of ``chars``; a shingle begins at each position that has room for it."""
+    for text in ("the quick brown fox", "Привет, мир! Как дела?", "สวัสดีครับทุกคน", "a"):
+        assert bag("scripts", text, 5) == bag("chars", text, 5)
+    assert bag("scripts", "東京に住む", 5) == bag("chars", "東京に住む", 2)
+    assert bag("scripts", "tokyo 東京 city", 5) == hashes(
+        *("tokyo", "okyo ", "kyo 東", "yo 東京", "o 東京 ", " 東京 c", "東京", "京 ", " city")
+    )
+    assert bag("scripts", "ab東", 5) == hashes("ab東")
+    assert bag("scripts", "東", 5) == hashes("東")
+    assert bag("scripts", "東京", 5) == [13450668622582470597]
+
+
+def test_the_letters_of_two_are_those_that_lose_their_blanks() -> None:
+    """Folding marks and shingles of scripts mean the same Han and kana, at each end of a range."""
+    ends = {c for first, last in HANS for c in (first - 1, first, last, last + 1)}
+    inside = {c for c in ends if any(first <= c <= last for first, last in HANS)}
+    form = "x{}yz1234".format
+    plain = len(cut("scripts", [form("a")], 3, RAW).values)
+    found = {c for c in ends if cut("scripts", [form(chr(c))], 3, RAW).values.tolist()[1:2] == hashes(chr(c) + "y")}
+    assert found == inside
+    assert plain == 6
 
 
 def test_punctuation_alone_has_characters_but_no_words() -> None:

@@ -120,8 +120,8 @@ def test_the_defaults_of_schemes_are_in_the_help():
 def test_the_help_of_k_has_the_length_of_each_shingling():
     """Tokens are not split, so no length is said for them."""
     text = helps_of_all_commands()["k"]
-    lengths = {name: SHINGLES[name].k_default for name in ("chars", "words", "stopwords", "urls")}
-    assert lengths == {"chars": 5, "words": 3, "stopwords": 3, "urls": 2}
+    lengths = {name: SHINGLES[name].k_default for name in ("chars", "scripts", "words", "stopwords", "urls")}
+    assert lengths == {"chars": 5, "scripts": 5, "words": 3, "stopwords": 3, "urls": 2}
     assert text.endswith("by default 5 characters, 3 words, 2 parts")
 
 

@@ -31,7 +31,7 @@ _GOING = (
     (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7),
 )  # fmt: skip
 _STRESSES, _DOTS, _CYRILLICS = ((0x0300, 0x0301),), ((0x0307, 0x0307),), ((0x0400, 0x052F),)
-_HANS = ((0x3005, 0x3007), (0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFD))
+HANS = ((0x3005, 0x3007), (0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFD))
 # Letters with two forms.
 _ONE_FORM = {0x06CC: 0x064A, 0x06A9: 0x0643, 0x0131: _LETTER_I}
 
@@ -46,7 +46,7 @@ def code_ranges(ranges: Ranges) -> str:
 _GOES_AWAY = re.compile(
     f"[{code_ranges(_GOING)}]+|(?<=[{code_ranges(_CYRILLICS)}])[{code_ranges(_STRESSES)}]+|(?<=i)[{code_ranges(_DOTS)}]+"
 )
-_BETWEEN_HAN = re.compile(f"(?<=[{code_ranges(_HANS)}]) +(?=[{code_ranges(_HANS)}])")
+_BETWEEN_HAN = re.compile(f"(?<=[{code_ranges(HANS)}]) +(?=[{code_ranges(HANS)}])")
 
 
 def blanks_between_han(text: str) -> list[tuple[int, int]]:
@@ -71,7 +71,7 @@ def without_marks(text: str) -> str:
 def mark_table() -> npt.NDArray[np.uint32]:
     """What becomes of every code point: ``uint32[0x110000]``, a kind, or the code point that it becomes."""
     table = np.zeros(0x110000, np.uint32)
-    rows = ((_GOES, _GOING), (_STRESS, _STRESSES), (_DOT, _DOTS), (_CYRILLIC, _CYRILLICS), (_HAN, _HANS))
+    rows = ((_GOES, _GOING), (_STRESS, _STRESSES), (_DOT, _DOTS), (_CYRILLIC, _CYRILLICS), (_HAN, HANS))
     for kind, ranges in rows:
         for first, last in ranges:
             table[first : last + 1] = kind

@@ -22,7 +22,7 @@ from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
 from neardup.features.texts.url_tokens import url_grams, url_rules, url_stops
 from neardup.features.texts.words import StopList, is_stop, stop_rules, stop_table, word_rules, word_table
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.hashing import BASE, mix64
 
 _ONE = np.uint64(1)
@@ -37,6 +37,18 @@ def chars(codes: CodePoints, k: int, stops: StopList) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     _chars(codes, k, gram_scratch(k), values, starts)
+    return Features(values[: starts[-1]], starts)
+
+
+def scripts(codes: CodePoints, k: int, stops: StopList) -> Features:
+    """Two code points where the first is Han or kana, which say as much as a word does, and else k.
+
+    A text without any is one shingle, an empty one has none. ``stops`` has no meaning here.
+    """
+    del stops
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    _scripts(codes, k, gram_scratch(k), values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -98,6 +110,7 @@ class Shingling(NamedTuple):
 # ``Config.shingles`` is one of these names.
 SHINGLES: dict[str, Shingling] = {
     "chars": Shingling(chars, k_default=5),
+    "scripts": Shingling(scripts, k_default=5, rules=lambda stops: ("scripts-1",)),
     "words": Shingling(words, k_default=3, rules=lambda stops: (word_rules(),)),
     "stopwords": Shingling(
         stopwords,
@@ -127,6 +140,47 @@ def _chars(codes, k, scratch, values, starts):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
         if codes.is_wide[i]:
             count = kgrams(codes.wide[first:end], k, scratch, values[at:])
+        else:
+            count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
+        starts[i + 1] = at + count
+
+
+@inner
+def _is_han(c):
+    """Whether a code point is Han or kana: the ranges of ``neardup.features.texts.marks``."""
+    if c < 0x3005 or c > 0x3FFFD:
+        return False
+    is_kana = 0x3041 <= c <= 0x30FF
+    is_ideograph = 0x3400 <= c <= 0x4DBF or 0x4E00 <= c <= 0x9FFF or 0xF900 <= c <= 0xFAFF or c >= 0x20000
+    return c <= 0x3007 or is_kana or is_ideograph
+
+
+@inner
+def _by_script(units, k, scratch, out):
+    """Write the shingles of a text; returns how many. One is written for a position at most, so that those of k units,
+    which are written first, are read before their place is used."""
+    n, count = len(units), 0
+    kgrams(units, k, scratch, out)
+    for i in range(n):
+        if _is_han(units[i]):
+            if i + 1 < n:
+                first, second = np.uint64(units[i]) + _ONE, np.uint64(units[i + 1]) + _ONE
+                out[count] = mix64(first * BASE + second)
+                count += 1
+        elif i + k <= n:
+            out[count] = out[i]
+            count += 1
+    if count == 0 and n > 0:
+        return kgrams(units, n, scratch, out)
+    return count
+
+
+@kernel("CodePoints, i64, GramScratch, u64[], i64[]")
+def _scripts(codes, k, scratch, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = _by_script(codes.wide[first:end], k, scratch, values[at:])
         else:
             count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
         starts[i + 1] = at + count
