@@ -33,7 +33,7 @@ _FIXED_BYTES = 8 + 16 + 2 + 4
 # Which half of a content hash names the content where one number must do: the half that a table stores.
 CONTENT_HALF = 1
 # Separates the hashes of ids from every other 64-bit hash in the table.
-_ID_SEED = np.uint64(0x1D5EED)
+ID_SEED = np.uint64(0x1D5EED)
 
 
 class Batch(NamedTuple):
@@ -85,7 +85,7 @@ def make_batch(
     columns = ids, id_starts, times, contents, fixed, ragged, starts
     batch = Batch._make(column.view() for column in columns)
     for column in batch:
-        column.flags.writeable = False
+        column.setflags(write=False)
     return batch
 
 
@@ -118,6 +118,12 @@ def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     """Return some rows of a batch, in the given order."""
     ids, id_starts = select_ragged(batch.ids, batch.id_starts, rows)
     return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.select(rows))
+
+
+def bytes_of(batch: Batch) -> int:
+    """Return the sum of ``sizes_of``."""
+    width = _FIXED_BYTES + batch.fixed.shape[1]
+    return int(width * batch.size + batch.id_starts[-1] - batch.id_starts[0] + len(batch.ragged))
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
@@ -258,7 +264,7 @@ def starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
 def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """Return the 64-bit hashes of n ids, ``uint64[n]``; the table and the verdicts store no other form of an id."""
     hashes = np.empty(len(starts) - 1, np.uint64)
-    hash_strings(ids, starts, _ID_SEED, hashes)
+    hash_strings(ids, starts, ID_SEED, hashes)
     return hashes
 
 
@@ -369,13 +375,13 @@ def _count_bare(starts):
     return count
 
 
-@kernel("const u64[,], const u8[], const i64[], Keys, u8[], u64[], u64[], i64[], u64[]")
+@kernel("const u64[,], const u8[], const i64[], Keys, u8[], u64[], u64[], i64[], u64[]", direct=True)
 def _fill_items(contents, ids, id_starts, keys, kinds, values, payloads, starts, halves):
     at = starts[0] = 0
     for i in range(len(kinds)):
         kinds[i], halves[i] = OWN, contents[i, CONTENT_HALF]
         values[at] = contents[i, 0]
-        values[at + 1] = string_hash(ids, id_starts[i], id_starts[i + 1], _ID_SEED)
+        values[at + 1] = string_hash(ids, id_starts[i], id_starts[i + 1], ID_SEED)
         if len(payloads):
             payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
         at += 2

@@ -55,7 +55,9 @@ NO_LEADS = Leads(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0), np.e
 
 
 def joined_leads(pairs: Leads, others: Leads) -> Leads:
-    """Return pairs and other leads together, in order of the items."""
+    """Return pairs and other leads together, in order of the items, which is that of each."""
+    if not len(others.items):
+        return pairs
     both = Leads(
         np.concatenate([pairs.items, others.items]), np.concatenate([pairs.slots, others.slots]),
         np.concatenate([pairs.similarity, others.similarity]), np.concatenate([pairs.keys, others.keys]),

@@ -17,6 +17,7 @@ from neardup.documents.ids import ID_BYTES_MAX, salts, same_collection, separate
 from neardup.errors import ConfigError
 from neardup.pairs.batches import (
     Batch,
+    bytes_of,
     id_column,
     make_batch,
     removal_batch,
@@ -157,10 +158,10 @@ class Signer:
         if self.config.separate:
             contents = separated_contents(contents, salts(*ids))
         batch = make_batch(ids.data, ids.starts, times, contents, signing.evidence)
-        too_large = sizes_of(batch) > self._item_bytes_max
-        if too_large.any():
+        if bytes_of(batch) > self._item_bytes_max:
+            too_large = sizes_of(batch) > self._item_bytes_max
             refused |= {positions[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
-            batch = select(batch, np.flatnonzero(~too_large))
+            batch = select(batch, np.flatnonzero(~too_large)) if too_large.any() else batch
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, signing.characters, signing.features)
 
@@ -168,9 +169,13 @@ class Signer:
         """The ids of documents as a column and their times; the reasons of unusable ones, by position."""
         ids, unusable = id_column(documents, separate=self.config.separate)
         times, keepable = times_of(documents)
-        refused = unusable | dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
-        too_long = np.flatnonzero(np.diff(ids.starts) > ID_BYTES_MAX)
-        return ids, times, refused | dict.fromkeys(too_long.tolist(), "id_too_long")
+        refused = dict(unusable)
+        if not keepable.all():
+            refused |= dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
+        if len(ids.data) > ID_BYTES_MAX:
+            too_long = np.flatnonzero(np.diff(ids.starts) > ID_BYTES_MAX)
+            refused |= dict.fromkeys(too_long.tolist(), "id_too_long")
+        return ids, times, refused
 
 
 class Slice(NamedTuple):

@@ -67,6 +67,7 @@ POSTINGS_MAX = 1 << 31
 # A segment of the heads is rebuilt at least this often, so that expired heads are dropped before numbers repeat.
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
+_NO_CANDIDATES = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32)
 _ID_BYTES_MAX = (1 << 16) - 1
 
 
@@ -80,9 +81,6 @@ class Candidates(NamedTuple):
     identical: npt.NDArray[np.bool_]
     uncompared: npt.NDArray[np.int32]
     end: int
-
-
-_NO_CANDIDATES = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32)
 
 
 class BandTable:

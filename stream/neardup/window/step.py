@@ -73,7 +73,7 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 AHEAD = 2
 
 
-@kernel("Store, Limits, const Items, i64, StepOptions, Work")
+@kernel("Store, Limits, const Items, i64, StepOptions, Work", direct=True)
 def run(store, limits, items, first, options, work):
     """Process items from ``first`` on, until ``work.found`` holds ``options.candidates_max`` candidates.
 

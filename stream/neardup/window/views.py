@@ -39,13 +39,13 @@ def bucket_lengths(store, first, most, base, out):
     return n
 
 
-@kernel("Store, i64, i64")
+@kernel("Store, i64, i64", direct=True)
 def posting_of(store, slot, base):
     """``chains.first_posting`` for Python."""
     return first_posting(store, slot, base)
 
 
-@kernel("const u8[], const i64[], const i64[], const i64[], bool")
+@kernel("const u8[], const i64[], const i64[], const i64[], bool", direct=True)
 def demand(kinds, key_starts, id_starts, ragged_starts, hides):
     """Measure what a batch needs.
 
@@ -72,7 +72,7 @@ def demand(kinds, key_starts, id_starts, ragged_starts, hides):
     return longest, shortest, id_longest, foreign, items, postings, own, ragged
 
 
-@kernel("Store, i64[], i64, i64[], u8[]")
+@kernel("Store, i64[], i64, i64[], u8[]", direct=True)
 def gather_bytes(store, indices, skipped, starts, out):
     """Copy what follows the ids of slots at ``indices``, without its ``skipped`` first bytes, to
     ``out[starts[n]:starts[n + 1]]``, ``uint8``."""

@@ -78,7 +78,9 @@ from {closure_key.__module__} import closure_key
 packages = neardup, neardup_textbook
 names = [one.name for package in packages for one in walk_packages(package.__path__, package.__name__ + ".")]
 modules = [import_module(name) for name in names if name != "neardup.__main__"]
-kernels = [one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)]
+values = [value for module in modules for value in vars(module).values()]
+both = [one for value in values for one in (value, getattr(value, "__wrapped__", None))]
+kernels = [one for one in both if isinstance(one, Dispatcher)]
 print(json.dumps({{f"{{one.__module__}}.{{one.__qualname__}}": closure_key(one) for one in kernels}}))
 """
 

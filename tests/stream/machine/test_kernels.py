@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import undeclared
 from python_calls import from_python, inner_kernels, python_calls
 
 from neardup.features.texts import normalize, shingles
@@ -32,6 +34,18 @@ def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ign
     assert out.tolist() == [0, 1, 4, 9]
     assert compiled.targetoptions["nogil"]
     assert Path(compiled.stats.cache_path).is_dir()
+
+
+def test_a_direct_call_is_the_same_loop() -> None:
+    """The first call compiles, later ones go to the machine code, also with an array that is only read."""
+    compiled: Any = kernel("const u64[], u64[]")(squares)
+    call, out = undeclared.without_look(compiled), np.empty(3, np.uint64)
+    for first in (0, 3, 6):
+        values = np.arange(first, first + 3, dtype=np.uint64)
+        values.setflags(write=first == 3)
+        call(values, out)
+        assert out.tolist() == (values**2).tolist()
+    assert len(compiled.overloads) == 1
 
 
 @pytest.mark.processes

@@ -119,13 +119,13 @@ def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
         texts: where the characters are.
         form: the steps that are on.
     """
-    is_wide = texts.widths != 0
-    starts, lengths = np.empty((2, len(is_wide)), np.int64)
-    surrogates = np.zeros(len(is_wide), np.bool_)
-    wide = _fold_unicode(texts, is_wide, form, starts, lengths, surrogates) if is_wide.any() else _NO_WIDE
+    starts, lengths = np.empty((2, len(texts.widths)), np.int64)
+    is_wide, surrogates = np.empty((2, len(starts)), np.bool_)
+    narrow_characters, wides = _survey(texts, is_wide, surrogates)
+    wide = _fold_unicode(texts, is_wide, form, starts, lengths, surrogates) if wides else _NO_WIDE
     if form.fold_marks and len(wide):
         drop_marks(wide, is_wide, starts, lengths, mark_table(), form.fold_space)
-    narrow = np.empty(int(texts.lengths @ ~is_wide), np.uint8)
+    narrow = np.empty(narrow_characters, np.uint8)
     _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
     return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
 
@@ -240,7 +240,20 @@ def _fold_narrow(codes, fold_case, fold_space, out):
     return shorten_runs(out, _BLANK) if fold_space else len(codes)
 
 
-@kernel("RawTexts, bool, bool, i64[], i64[], u8[]")
+@kernel("RawTexts, bool[], bool[]", direct=True)
+def _survey(texts, is_wide, surrogates):
+    """Mark the texts that are not ASCII, and none as a surrogate; return the characters of the others, and how many are
+    marked."""
+    characters, wides = 0, 0
+    for i in range(len(is_wide)):
+        is_wide[i], surrogates[i] = texts.widths[i] != 0, False
+        wides += is_wide[i]
+        if not is_wide[i]:
+            characters += texts.lengths[i]
+    return characters, wides
+
+
+@kernel("RawTexts, bool, bool, i64[], i64[], u8[]", direct=True)
 def _fold_ascii(texts, fold_case, fold_space, starts, lengths, out):
     """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths."""
     at = 0

@@ -40,7 +40,7 @@ def raw_texts(strings: Sequence[str]) -> RawTexts:
     return raw
 
 
-@kernel("i64[], RawTexts", locked=True)
+@kernel("i64[], RawTexts", locked=True, direct=True)
 def _find(objects, found):
     """Fill in where the characters of the strings at these addresses are."""
     for i in range(len(objects)):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.documents.document import TEXT, Column, Document, DocumentColumns
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold
@@ -26,11 +27,11 @@ def read_texts(
     """
     held = raw_texts_of(documents, characters_max)
     codes, refused = fold(held.raw, form), held.refused
-    grown = np.flatnonzero(codes.lengths > characters_max).tolist()  # one code point can become 18
-    codes.lengths[grown] = 0
-    refused |= dict.fromkeys(grown, "text_too_long")
-    for i in np.flatnonzero(codes.lengths == 0).tolist():
-        refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
+    for i in _outside(codes.lengths, 1, characters_max):
+        if codes.lengths[i]:  # it grew: one code point can become 18
+            codes.lengths[i], refused[i] = 0, "text_too_long"
+        else:
+            refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
     return codes, refused
 
 
@@ -49,9 +50,26 @@ def raw_texts_of(documents: Sequence[Document], characters_max: int) -> HeldText
         return _of_column(documents.texts, characters_max)
     texts = list(map(TEXT, documents))
     raw = raw_texts(texts)
-    too_long = np.flatnonzero(raw.lengths > characters_max)
-    raw.lengths[too_long] = 0
-    return HeldTexts(raw, dict.fromkeys(too_long.tolist(), "text_too_long"), texts)
+    too_long = _outside(raw.lengths, 0, characters_max)
+    if too_long:
+        raw.lengths[too_long] = 0
+    return HeldTexts(raw, dict.fromkeys(too_long, "text_too_long"), texts)
+
+
+def _outside(lengths: npt.NDArray[np.int64], least: int, most: int) -> list[int]:
+    """Return the texts whose lengths are not from ``least`` to ``most``."""
+    if not _count_outside(lengths, least, most):
+        return []
+    outside: list[int] = np.flatnonzero((lengths < least) | (lengths > most)).tolist()
+    return outside
+
+
+@kernel("i64[], i64, i64")
+def _count_outside(lengths, least, most):
+    count = 0
+    for i in range(len(lengths)):
+        count += not least <= lengths[i] <= most
+    return count
 
 
 def _of_column(texts: Column, characters_max: int) -> HeldTexts:

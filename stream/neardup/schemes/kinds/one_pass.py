@@ -99,7 +99,7 @@ def _mask(bits: int) -> np.uint64:
     return np.uint64((1 << bits) - 1)
 
 
-@kernel("CodePoints, i64, u64, u64, _Scratch, u64[,], u64[,], i64[]")
+@kernel("CodePoints, i64, u64, u64, _Scratch, u64[,], u64[,], i64[]", direct=True)
 def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -111,7 +111,7 @@ def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
             counts[i] = _sign_units(plain, k, mask, seed, scratch, signatures[i], contents[i])
 
 
-@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u64[,], u64[,], i64[]")
+@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u64[,], u64[,], i64[]", direct=True)
 def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, counts):
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]

@@ -27,6 +27,8 @@ _BAND_PURPOSE = 1 << 32
 # bits -> how a row is stored
 ROW_TYPES: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 
+_STORED = {bits: np.dtype(kind).newbyteorder("<") for bits, kind in ROW_TYPES.items()}
+
 
 class Agreement(NamedTuple):
     """What two sketches have in common, ``int32[m]`` each: equal bands, equal rows."""
@@ -37,7 +39,7 @@ class Agreement(NamedTuple):
 
 def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint8]:
     """Return the low ``bits`` (8, 16 or 32) of each row, as bytes: ``uint64[n, k]`` -> ``uint8[n, k * bits / 8]``."""
-    rows = signatures.astype(np.dtype(ROW_TYPES[bits]).newbyteorder("<"))
+    rows = signatures.astype(_STORED[bits])
     return rows.view(np.uint8).reshape(len(signatures), signatures.shape[1] * bits // 8)
 
 

@@ -21,7 +21,9 @@ from neardup.documents.document import COLLECTION, ID, Document, Relation, Verdi
 from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
-from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
+from neardup.machine.compile import kernel
+from neardup.machine.kernels.hashing import string_hash
+from neardup.pairs.batches import CONTENT_HALF, ID_SEED, MICROSECONDS, Batch, id_columns, id_hashes
 from neardup.pairs.comparing import Leads, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
@@ -130,7 +132,8 @@ class Decider:
             ConfigError: as ``decide_columns`` does.
         """
         accepted = np.ones(len(documents), np.bool_)
-        accepted[[refusal.position for refusal in signed.refusals]] = False
+        if signed.refusals:
+            accepted[[refusal.position for refusal in signed.refusals]] = False
         decided = self.decide_columns(accepted, signed, texts=lambda at: [documents[n].text for n in at])
         reasons: list[str | None] = [None] * len(documents)
         for refusal in signed.refusals:
@@ -154,8 +157,9 @@ class Decider:
                 matcher keeps candidates that are no pairs.
         """
         decisions, first_place = self.decisions, self._places
-        offset, relations, against = self._offset(), list[Relations](), list[npt.NDArray[np.int64]]()
-        new = NOTHING_NEW
+        relations: list[Relations] = []
+        against: list[npt.NDArray[np.int64]] = []
+        offset, new = self._offset(), NOTHING_NEW
         with self.step():
             verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, against, seen)))
             if texts is not None and is_novel(self._matcher.config):
@@ -255,15 +259,15 @@ class Decider:
     ) -> Iterator[Verdicts]:
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share, ``against`` the rows that they are compared with."""
-        batch, count, rows = signed.batch, len(accepted), np.flatnonzero(accepted)
-        kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
-        ids, contents = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-        times, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        ids[rows] = id_hashes(batch.ids, batch.id_starts)
-        contents[rows], times[rows] = batch.contents[:, CONTENT_HALF], batch.times
-        sizes[rows] = np.diff(batch.ragged_starts) + batch.fixed.shape[1]
-        columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents, sizes)
-        first = 0
+        batch, count, first = signed.batch, len(accepted), 0
+        rows, places, times, sizes = np.empty((4, count), np.int64)
+        ids, contents = np.empty((2, count), np.uint64)
+        columns = Arrivals(places, np.empty(count, np.uint8), ids, times, contents, sizes)
+        _arrive(
+            accepted, self._places, batch.ids, batch.id_starts, batch.times, batch.contents, batch.ragged_starts,
+            batch.fixed.shape[1], rows, columns,
+        )  # fmt: skip
+        rows = rows[: batch.size]
         for part in self._matcher.slices(batch, leads=True):
             end = count if part.end == batch.size else int(rows[part.end])
             arrivals = Arrivals._make(column[first:end] for column in columns)
@@ -275,9 +279,10 @@ class Decider:
                 ids_of = [names[n] for n in best.tolist()]
                 relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
                 similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
-            decides = np.flatnonzero(similarity >= 0)
-            own = Leads(part.items, part.slots, similarity, part.matches.buckets)
-            led = joined_leads(own.select(decides), part.leads)
+            led = Leads(part.items, part.slots, similarity, part.matches.buckets)
+            if part.matches.shared is not None:
+                led = led.select(np.flatnonzero(similarity >= 0))
+            led = joined_leads(led, part.leads)
             pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
             yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
             against.append(self.decisions.against)
@@ -337,6 +342,8 @@ class Decider:
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
         originals = verdicts.originals[verdicts.originals != NONE]
+        if not len(originals):
+            return []
         if GONE not in originals:
             return self._ids(originals)
         here = iter(self._ids(originals[originals != GONE]))
@@ -351,6 +358,25 @@ def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
     if config.window_seconds is not None:
         age = round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
     return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, novel=is_novel(config))
+
+
+@kernel(
+    "const bool[], i64, const u8[], const i64[], const i64[], const u64[,], const i64[], i64, i64[], Arrivals",
+    direct=True,
+)
+def _arrive(accepted, place, ids, id_starts, times, contents, ragged_starts, width, rows, out):
+    """Fill arrivals from the documents of a batch, and ``rows`` with the arrival of each document."""
+    n = 0
+    for i in range(len(accepted)):
+        out.places[i] = place + i
+        if accepted[i]:
+            rows[n], out.kinds[i] = i, DOCUMENT
+            out.ids[i] = string_hash(ids, id_starts[n], id_starts[n + 1], ID_SEED)
+            out.times[i], out.contents[i] = times[n], contents[n, CONTENT_HALF]
+            out.sizes[i] = ragged_starts[n + 1] - ragged_starts[n] + width
+            n += 1
+        else:
+            out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))

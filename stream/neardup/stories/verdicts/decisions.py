@@ -337,9 +337,12 @@ class Decisions:
         end = int(columns.state[END])
         self._pages.extend(end + rows)
         size = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
-        for name in row_columns.ROW_COLUMNS:
-            grow(getattr(columns, name), size)
-        self._columns = columns._replace(page_map=self._pages.map, story=records.with_room(columns, rows))
+        if size > len(columns.times):
+            for name in row_columns.ROW_COLUMNS:
+                grow(getattr(columns, name), size)
+        story = records.with_room(columns, rows)
+        if story is not columns.story or self._pages.map is not columns.page_map:
+            self._columns = columns._replace(page_map=self._pages.map, story=story)
         if 4 * (int(columns.state[MARK_ENTRIES]) + rows) > 3 * len(self._columns.story.mark_map):
             self._columns = stories.with_marks(self._columns, rows)
         used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows

@@ -63,13 +63,13 @@ def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
 
 def new_verdicts(count: int) -> Verdicts:
     """Return columns to fill, ``count`` long."""
-    longs = (np.empty(count, np.int64) for _ in range(7))
-    clusters, originals, related, previous, matched, against, new_numbers = longs
-    statuses, similarities, said = np.empty(count, np.uint8), np.empty(count, np.float32), np.empty(count, np.float32)
-    flags = np.empty(count, np.bool_), np.empty(count, np.bool_)
+    clusters, originals, related, previous, matched, against, new_numbers = np.empty((7, count), np.int64)
+    similarities, said = np.empty((2, count), np.float32)
+    equal, late = np.empty((2, count), np.bool_)
     return Verdicts(
-        statuses, clusters, originals, similarities, related, previous, matched, *flags, against, said, new_numbers
-    )
+        np.empty(count, np.uint8), clusters, originals, similarities, related, previous, matched, equal, late, against,
+        said, new_numbers,
+    )  # fmt: skip
 
 
 class Kind(NamedTuple):
@@ -236,8 +236,22 @@ def columns_of(
 
 def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW) -> list[list[Any]]:
     """Return the values of each field as a list with ``None`` for none; the arguments are those of ``columns_of``."""
-    lists = [listed(*column) for column in columns_of(verdicts, original_ids, new).values()]
-    lists[0] = [STATUSES[number] for number in lists[0]]
+    statuses, ids, lists = verdicts.statuses.tolist(), iter(original_ids), list[list[Any]]()
+    refused = [row for row, status in enumerate(statuses) if status == REFUSED]
+    for field in FIELDS:
+        values = [None] * len(statuses) if not field.column else getattr(verdicts, field.column).tolist()
+        if KINDS[field.kind].is_none is not None:
+            none = none_of(field)
+            if field.kind == "id":
+                values = [None if value == none else next(ids) for value in values]
+            else:
+                values = [None if value == none else value for value in values]
+            for row in refused:
+                values[row] = None
+        lists.append(values)
+    lists[0] = [STATUSES[status] for status in statuses]
+    for row, words in new.items():
+        lists[-1][row] = [word._asdict() for word in words] or None
     return lists
 
 

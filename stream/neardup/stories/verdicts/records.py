@@ -45,6 +45,7 @@ _MARK_BITS, _MARK_SET = np.uint64(0x7FFFFFFF << 32), np.uint64(1 << 32)
 # The first and the newest kept versions whose contents a story holds.
 CONTENTS_MAX = 8
 RECORD_FIELDS = HEAD + CONTENTS_MAX * CONTENT
+_NO_RECORDS = np.empty((0, RECORD_FIELDS), np.int64)
 # Bytes of a story besides its evidence, about: its record, the heap, the map, its name.
 STORY_BYTES = 512
 _MAP_ENTRIES_MIN = 1  # the first step makes it larger, so no later one has to load the kernel for that
@@ -239,15 +240,15 @@ class Changes(NamedTuple):
     the places of the stories that got a record, with the newest rows by their ids, ``NONE`` if unknown; the places of
     those that ended; and the records of those that live and were changed. All ``int64``."""
 
-    added: npt.NDArray[np.int64]
-    added_places: npt.NDArray[np.int64]
-    added_stories: npt.NDArray[np.int64]
-    dropped: npt.NDArray[np.int64]
-    dropped_places: npt.NDArray[np.int64]
-    begun: npt.NDArray[np.int64]
-    begun_rows: npt.NDArray[np.int64]
-    ended: npt.NDArray[np.int64]
-    records: npt.NDArray[np.int64]
+    added: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    added_places: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    added_stories: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    dropped: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    dropped_places: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    begun: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    begun_rows: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    ended: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
+    records: npt.NDArray[np.int64] = _NO_RECORDS
 
 
 def empty() -> Stories:
@@ -307,15 +308,15 @@ def collect(columns: Columns) -> npt.NDArray[np.int64]:
 
 def changes(columns: Columns) -> Changes:
     """Return what the step changed so far."""
+    if not columns.state[JOURNAL]:
+        return Changes()
     journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
     contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
-    stories = np.empty((3, len(journal), 2), np.int64)
-    counts = np.zeros(5, np.int64)
+    stories, counts = np.empty((3, len(journal), 2), np.int64), np.zeros(5, np.int64)
     compare_records(journal, records, contents, stories, counts)
     added, dropped = (contents[k, : counts[k]].T for k in range(2))
     begun, ended, living = (stories[k, : counts[2 + k]].T for k in range(3))
-    came, went = (added[0], added[1], added[2]), (dropped[0], dropped[1])
-    return Changes(*came, *went, begun[0], begun[1], ended[0], records[living[0]])
+    return Changes._make([*added, *dropped[:2], *begun, ended[0], records[living[0]]])
 
 
 @kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]")

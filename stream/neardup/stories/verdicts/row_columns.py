@@ -260,7 +260,7 @@ def unmark(columns, end, step):
             columns.removed[at] = 0
 
 
-@kernel("Columns, VerdictLimits")
+@kernel("Columns, VerdictLimits", direct=True)
 def drop(columns, rules):
     """Drop the oldest rows that no longer count; return the first row that remains."""
     state = columns.state

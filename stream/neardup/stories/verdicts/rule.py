@@ -89,7 +89,7 @@ class Arrivals(NamedTuple):
     sizes: npt.NDArray[np.int64]
 
 
-@kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64")
+@kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64", direct=True)
 def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
     """Decide arrivals from ``first`` on, in their order; see the module for the rule.
 
