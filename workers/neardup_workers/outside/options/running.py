@@ -67,13 +67,14 @@ class ServeCommandOptions(CommandOptions):
     action: Annotated[
         str | None,
         typer.Argument(
-            metavar="[migrate]",
-            help="migrate: sign the texts of --state again with other settings, into --to, and end",
+            metavar="[migrate|backup]",
+            help="migrate: sign the texts of --state again with other settings, into --to, and end; backup: copy "
+            "--state to --to, also of a running service, and end",
             show_default=False,
         ),
     ] = None  # fmt: skip
     to: Annotated[
-        str | None, typer.Option("--to", metavar="FOLDER", help="of migrate: where the new window is made")
+        str | None, typer.Option("--to", metavar="FOLDER", help="of migrate and backup: where the new window is made")
     ] = None
     state: Annotated[
         str | None,

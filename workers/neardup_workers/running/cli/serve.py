@@ -47,17 +47,25 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
     others = sorted(given.keys() - ServeSettings.model_fields.keys())
     if others:
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
+    if options.action == "backup":
+        from neardup_workers.outside.store.disk.backup import back_up
+
+        if options.to is None or options.salvage:
+            raise Failure(Exit.USAGE, "serve backup: give serve backup --state FOLDER --to COPY")
+        raise typer.Exit(back_up(Path(options.state), Path(options.to)))
     settings = load(given, options.config, ServeSettings)
     if options.action is not None:
         from neardup_workers.outside.process.compiling import Compiling, say
         from neardup_workers.outside.store.migrating import migrate
 
         if options.action != "migrate" or options.to is None or options.salvage:
-            raise Failure(Exit.USAGE, f"serve {options.action}: give serve migrate --state OLD --to NEW, or no word")
+            raise Failure(
+                Exit.USAGE, f"serve {options.action}: give serve migrate or backup --state OLD --to NEW, or no word"
+            )
         with Compiling(say):
             raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
     if options.to is not None:
-        raise Failure(Exit.USAGE, "--to is for serve migrate: leave it out")
+        raise Failure(Exit.USAGE, "--to is for serve migrate and serve backup: leave it out")
     from neardup_workers.doing.http.server import serve
 
     raise typer.Exit(serve(settings, options.state, salvage=options.salvage))

@@ -109,7 +109,6 @@ class PageSums:
 
     def open(self) -> None:
         """Say on the disk that changes may be moved from now on."""
-        self._header[[_MARK, _FORMAT, _PAGE_BYTES]] = _MAGIC, _VERSION, self.page_bytes
         self._header[_IS_OPEN] = 1
         self._header[[_SALT, _SALT_2]] = self._salts() or (0, 0)
         self._write(np.empty(0, np.int64))
@@ -179,7 +178,7 @@ class PageSums:
 
     def _write(self, blocks: npt.NDArray[np.int64]) -> None:
         """Write the header, and blocks of sums."""
-        self._header[_PAGES] = len(self._known)
+        self._header[[_MARK, _FORMAT, _PAGE_BYTES, _PAGES]] = _MAGIC, _VERSION, self.page_bytes, len(self._known)
         numbers = {0: self._header}
         numbers |= {block + 1: self._known[block * _NUMBERS : (block + 1) * _NUMBERS] for block in blocks.tolist()}
         for block, values in numbers.items():
