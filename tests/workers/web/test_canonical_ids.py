@@ -83,6 +83,17 @@ def test_any_text_has_a_form_that_stays(rest):
     assert canonical_url(once) == once
 
 
+def test_a_setting_names_further_parameters(tmp_path):
+    """By name or by beginning, in any case of letters; the ones that count visits go too."""
+    dropped = ("SID", "ref_*")
+    assert canonical_url("http://a.example/?sid=1&Ref_x=2&utm_source=3&id=4&ref=5", dropped) == (
+        "http://a.example/?id=4&ref=5"
+    )
+    path = lines(tmp_path / "in.jsonl", ["http://a.example/?sid=1", "http://a.example/?sid=2"])
+    assert read(path, canonical_urls=True, dropped_parameters=("sid",)) == (["http://a.example/"] * 2, 2)
+    assert read(path, canonical_urls=True)[0] == ["http://a.example/?sid=1", "http://a.example/?sid=2"]
+
+
 def read(path, **options):
     reader = EntryReader(Reading(**options), Fields(), Stop(), lambda part: None)
     return [entry.found.id for entry in reader.read([str(path)])], reader.ids_changed

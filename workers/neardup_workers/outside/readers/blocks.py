@@ -9,17 +9,22 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import select
 import stat
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 
 from neardup_workers.outside.process.stop import Stop
-from neardup_workers.outside.readers.compression import BLOCK_BYTES
+from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt
 
 STDIN = "-"
+# The archives in a WACZ file.
+_ARCHIVE = re.compile(r"archive/[^/]+\.warc(?:\.gz)?")
 # Bytes of a plain file that are read at a time: the lines of a block are the longest chunk that is signed at once.
 _FILE_BYTES = 1 << 20
 # Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
@@ -55,6 +60,25 @@ class Blocks:
             if not block:
                 return
             yield block
+
+    def archives(self, descriptor: int) -> Iterator[bytes]:
+        """Yield the archives of an open WACZ file (Web Archive Collection Zipped), one after the other, in gzip.
+
+        Raises ``Corrupt`` if it is damaged or holds none, and ``Interrupted`` after a signal.
+        """
+        try:
+            with zipfile.ZipFile(SeekableFile(descriptor, self)) as zipped:
+                names = [name for name in zipped.namelist() if _ARCHIVE.fullmatch(name)]
+                if not names:
+                    raise Corrupt("wacz_empty")
+                for name in names:
+                    packer = None if name.endswith(".gz") else zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
+                    with zipped.open(name) as member:
+                        while block := member.read(_FILE_BYTES):
+                            yield block if packer is None else packer.compress(block)
+                    yield b"" if packer is None else packer.flush()
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+            raise Corrupt from None
 
     def following(self, path: str, descriptor: int, wait_seconds: float) -> Iterator[bytes | None]:
         """The bytes of a growing file; an empty block before each wait.

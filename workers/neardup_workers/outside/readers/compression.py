@@ -55,6 +55,7 @@ class Corrupt(Exception):
 # Reasons of contents that are not read to their end.
 COMPRESSION_REASONS: dict[str, str] = {
     "corrupt": "the compressed data is damaged or cut off",
+    "wacz_empty": "the WACZ file holds no archive (archive/*.warc.gz)",
     "zstd_window": f"the window of this Zstandard content is larger than {_ZSTD_WINDOW_BYTES_MAX >> 20} MiB: "
     "decompress it first (zstd -d --long=31), or compress it with --long=27 or less",
 }

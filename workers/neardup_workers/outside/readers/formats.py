@@ -46,6 +46,7 @@ from neardup_workers.outside.web.markup import LOOKS_LIKE_HTML
 from neardup_workers.outside.web.pages import Page, page_document
 
 AUTO = "auto"
+WACZ = ".wacz"
 LINES, DOCUMENTS = "lines", "documents"
 # A field that only a delivered message has, and the line From of an mbox with the field of a header.
 _DELIVERED = re.compile(
@@ -286,7 +287,7 @@ FORMATS: dict[str, Format] = {
         is_mail=True,
     ),
     "warc": Format(
-        (".warc", ".wet"), lambda blocks, fields, bytes_max: warc_lines(blocks, bytes_max), ("text",),
+        (".warc", ".wet", WACZ), lambda blocks, fields, bytes_max: warc_lines(blocks, bytes_max), ("text",),
         _matches(re.compile(rb"WARC/\d")), needs=_WEB, resumes=True,
     ),
     "html": Format(

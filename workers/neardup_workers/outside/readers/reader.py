@@ -46,7 +46,16 @@ from neardup_workers.outside.readers.blocks import (
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
 from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, UnreadTimes, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
-from neardup_workers.outside.readers.formats import AUTO, Format, LineOptions, choose, is_like_json, is_table, resumes
+from neardup_workers.outside.readers.formats import (
+    AUTO,
+    WACZ,
+    Format,
+    LineOptions,
+    choose,
+    is_like_json,
+    is_table,
+    resumes,
+)
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
 from neardup_workers.outside.readers.paths import display, walk
 from neardup_workers.outside.readers.warc import WARC_IDS
@@ -78,6 +87,10 @@ class ReadOptions(ExtractionOptions, LineOptions, Protocol):
     @property
     def canonical_urls(self) -> bool:
         """Whether ids that are URLs get their canonical form."""
+
+    @property
+    def dropped_parameters(self) -> tuple[str, ...]:
+        """Parameters that canonical URLs do not have; ``x_*`` are those that begin with ``x_``."""
 
     @property
     def field_names(self) -> FieldNames:
@@ -125,7 +138,7 @@ class EntryReader:
         self._records = records
         self._extraction = Extraction(options)
         self._number = 0  # of the last line
-        self._canonical = CanonicalIds() if options.canonical_urls else None
+        self._canonical = CanonicalIds(options.dropped_parameters) if options.canonical_urls else None
         # Whether a line brings its values as they are.
         self._flat = self._html is None and self._canonical is None
 
@@ -195,9 +208,7 @@ class EntryReader:
                 if follow:
                     blocks = self._blocks.following(path, descriptor, _FOLLOW_SECONDS)
                 else:
-                    tape = Tape()
-                    tape.resumes = resumes(path, self.options.input_format)
-                    blocks = decompressed(self._blocks.content(descriptor), tape)
+                    blocks = self._unpacked(path, descriptor, is_stream)
                 head, blocks = yield from first_block(blocks, self.notes)
                 chosen = choose(
                     path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
@@ -234,6 +245,13 @@ class EntryReader:
         except Exception:  # a defect of a reader ends its file, and never a run of many files
             _log.debug("the reader of %s failed", source, exc_info=True)
             yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked)
+
+    def _unpacked(self, path: str, descriptor: int, is_stream: bool) -> Iterator[bytes | None]:
+        """The blocks of an open file, unpacked."""
+        tape = Tape()
+        tape.resumes = resumes(path, self.options.input_format)
+        is_zipped = not is_stream and path.lower().endswith(WACZ)
+        return decompressed((self._blocks.archives if is_zipped else self._blocks.content)(descriptor), tape)
 
     def _tables(self, path: str, source: str, batches: Iterator[Any], walked: bool) -> Iterator[_Read | None]:
         """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""

@@ -67,6 +67,10 @@ class ReadingOptions(Declared):
         default=False,
         description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)",
     )
+    dropped_parameters: tuple[str, ...] = setting(
+        default=(),
+        description="parameters that canonical_urls drops, besides those that count visits, as sid,ref_*",
+    )
     line_ids: bool = setting(
         default=True, description="give a line without an id the id path:line, instead of refusing it"
     )

@@ -6,7 +6,7 @@ Many spellings name one resource. ``canonical_url`` applies the rules that hold 
   ``..``;
 - percent-encoding in upper case, and only where it is needed; names in Punycode;
 - parameters in order of name and value, ``?a`` as ``?a=``;
-- no parameters that only count visits (``utm_...``, ``fbclid``, ``gclid``, ...);
+- no parameters that only count visits (``utm_...``, ``fbclid``, ``gclid``, ...), or that a setting names;
 - no fragment, unless it names a page of a web application (``#!``, ``#/``).
 
 It keeps what some servers tell apart: the case of the path, a slash at its end, double slashes, ``www.``, http against
@@ -20,6 +20,7 @@ parameters without a value and double slashes, so different pages would get one 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
@@ -42,8 +43,11 @@ _WEB = re.compile(r"https?://([\w.-]*\w|\[[0-9a-f:.]+\])(:[0-9]*)?([/?#][^\s\x00
 _PORTS = {"http": ":80", "https": ":443"}
 
 
-def canonical_url(url: str) -> str:
+def canonical_url(url: str, dropped: Collection[str] = ()) -> str:
     """Return the canonical form of a URL; anything else unchanged.
+
+    ``dropped`` are parameters that are dropped in addition, in any case of letters; ``x_*`` are those that begin with
+    ``x_``.
 
     >>> canonical_url("HTTP://News.Example:80/a/../b%7e?utm_source=x&b=2&a=1#top")
     'http://news.example/b~?a=1&b=2'
@@ -56,7 +60,10 @@ def canonical_url(url: str) -> str:
 
     try:
         parts = urlsplit(url)
-        kept = "&".join(one for one in parts.query.split("&") if not _is_tracking(one))
+        lower = [one.lower() for one in dropped]
+        names = TRACKING.union(lower)
+        begins = TRACKING_PREFIXES + tuple(one[:-1] for one in lower if one.endswith("*"))
+        kept = "&".join(one for one in parts.query.split("&") if not _is_dropped(one, names, begins))
         state = parts.fragment.startswith(("!", "/"))
         canonical = canonicalize_url(urlunsplit(parts._replace(query=kept)), keep_fragments=state)
         scheme, host, *rest = urlsplit(canonical)
@@ -65,20 +72,21 @@ def canonical_url(url: str) -> str:
         return url
 
 
-def _is_tracking(parameter: str) -> bool:
+def _is_dropped(parameter: str, names: frozenset[str], begins: tuple[str, ...]) -> bool:
     name = parameter.partition("=")[0].lower()
-    return name in TRACKING or name.startswith(TRACKING_PREFIXES)
+    return name in names or name.startswith(begins)
 
 
 class CanonicalIds:
-    """Gives documents canonical ids; ``changed`` counts the ids that this changed."""
+    """Gives documents canonical ids, also without the parameters that are ``dropped``; ``changed`` counts the ids that
+    this changed."""
 
-    def __init__(self) -> None:
-        self.changed = 0
+    def __init__(self, dropped: Collection[str] = ()) -> None:
+        self._dropped, self.changed = dropped, 0
 
     def name(self, id_: str) -> str:
         """Return the canonical form of an id."""
-        url = canonical_url(id_)
+        url = canonical_url(id_, self._dropped)
         self.changed += url != id_
         return url
 

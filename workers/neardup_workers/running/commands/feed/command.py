@@ -73,7 +73,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow
     ) as session:
         ended = threading.Event()
-        ids, lock = CanonicalIds(), threading.Lock()
+        ids, lock = CanonicalIds(settings.dropped_parameters), threading.Lock()
 
         def canonical(id_: str) -> str:
             with lock:  # each feed has a thread
