@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, cast
 
+import jsonschema
 from service_world import world_in
 from starlette.routing import Match, Route
 
@@ -41,6 +42,19 @@ def test_a_parameter_that_a_request_does_not_have_is_refused(tmp_path):
         assert world.ask("GET", "/v1/documents").json()["documents"] == []
         for open_path in ("/?story=1", "/metrics?name=x", "/healthz?by=probe"):
             assert world.ask("GET", open_path).status_code == 200
+
+
+def test_a_report_of_feeds_is_described_with_its_bounds(tmp_path):
+    """What the description forbids is refused, so a client that follows it is understood."""
+    schema = description()["components"]["schemas"]["FeedReports"]
+    for body, fits in (
+        ({"feeds": [{"url": "https://a.example", "failures": 0}], "unlisted": ["https://b.example"]}, True),
+        ({"unlisted": [""]}, False), ({"feeds": [{"url": ""}]}, False), ({"more": 1}, False),
+        ({"feeds": [{"url": "a", "failures": -1}]}, False), ({"feeds": [{"url": "a", "status": 12}]}, False),
+    ):  # fmt: skip
+        assert jsonschema.Draft202012Validator(schema).is_valid(body) == fits, body
+        with world_in(tmp_path / str(fits)) as world:
+            assert (world.ask("POST", "/v1/feeds", json=body).status_code == 200) == fits, body
 
 
 def test_each_response_is_declared_once():

@@ -169,7 +169,7 @@ def test_a_removal_without_a_block_list_it_could_write_removes_nothing(tmp_path,
     """The problem says how to name one; where the list cannot be written, the document stays, too."""
     world.check("a", TEXT)
     problem = world.ask("DELETE", "/v1/documents/a?block=true").json()
-    assert (problem["status"], problem["reason"], problem["field"]) == (422, "no_block_list", "block")
+    assert (problem["status"], problem["reason"], problem["field"]) == (409, "no_block_list", "block")
     assert "--blocked FILE" in problem["detail"]
     assert world.ask("DELETE", "/v1/documents/a?block=maybe").json()["reason"] == "parameter"
     assert world.ask("GET", "/v1/documents/a").status_code == 200

@@ -104,7 +104,7 @@ def test_a_removal_is_answered_when_it_is_committed(deployment: Deployment) -> N
 def test_what_needs_signatures_is_not_implemented(deployment: Deployment) -> None:
     """Looks and reasons get 501, a block list is the signers': nothing is sent."""
     block = deployment.ask("DELETE", "/v1/documents/a?block=true")
-    assert (block.status_code, block.json()["reason"]) == (422, "no_block_list")
+    assert (block.status_code, block.json()["reason"]) == (409, "no_block_list")
     assert "signers" in block.json()["detail"]
     look = deployment.ask("POST", "/v1/check?add=false", json={"id": "a", "text": "some words"})
     assert (look.status_code, look.json()["reason"]) == (501, "needs_window")

@@ -42,6 +42,15 @@ class _Body(BaseModel):
     unlisted: Annotated[list[_Url], Field(max_length=FEEDS_MAX)] = []
 
 
+_BOUNDS = ("minimum", "maximum", "minLength", "maxLength")
+
+
+def bounds_of_report(name: str) -> dict[str, Any]:
+    """Return the bounds of a value of a report, as its schema has them."""
+    schema = _Report.model_json_schema()["properties"][name]
+    return {key: value for one in (schema, *schema.get("anyOf", ())) for key, value in one.items() if key in _BOUNDS}
+
+
 class FeedConditions(NamedTuple):
     """Conditions as JSON, by address, and the addresses of feeds that are watched no longer."""
 

@@ -31,7 +31,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         501, "this service shows a deployment on Kafka, and has no window of its own",
         "ask a service with a window of its own (neardup serve --state)",
     ),
-    "no_block_list": (422, "the service has no block list to write", "start it with --blocked FILE"),
+    "no_block_list": (409, "the service has no block list to write", "start it with --blocked FILE"),
     "block_list_unwritable": (
         507, "the block list cannot be written; nothing was removed",
         "make room, or correct the rights of the file, then send the request again",

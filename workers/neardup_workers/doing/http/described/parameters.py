@@ -158,7 +158,7 @@ Q = Parameter(
     {"type": "string", "maxLength": 200},
 )
 PART = Parameter("q", "a part of the name", {"type": "string", "maxLength": 200})
-SOURCE = Parameter("source", "with a document of this source", _TEXT)
+SOURCE = Parameter("source", "with a document of this source; empty for any", {"type": "string"})
 _TIME = {"type": "number", "minimum": -(10**11), "maximum": 10**11}
 SINCE = Parameter("since", "with a document of this time (seconds since the epoch) or later", _TIME)
 UNTIL = Parameter("until", "with a document of this time or earlier", _TIME)

@@ -117,6 +117,7 @@ RESPONSES: dict[str, Answered] = {
     "no_token": Answered(401, "The token is missing or wrong."),
     "unknown": Answered(404, "No such id, cluster, source or path."),
     "slow": Answered(408, "The body took too long."),
+    "conflict": Answered(409, "The service has no block list: it was started without --blocked."),
     "large": Answered(413, "The body or the batch is too large."),
     "media": Answered(415, "The content type or encoding is not accepted."),
     "host": Answered(421, "The host of the request is not this machine."),
@@ -132,7 +133,7 @@ RESPONSES: dict[str, Answered] = {
 _ANY = ("no_token", "host", "restarts", "not_http")
 _BODY = ("slow", "large", "media")
 _BY_QUERY = ", with the id in the query: for ids such as . and .., which a path cannot hold"
-_REMOVED = ("removed", "undecided", "unknown", "value", "busy", "unwritable", *_ANY)
+_REMOVED = ("removed", "undecided", "unknown", "conflict", "value", "busy", "unwritable", *_ANY)
 _LATEST = "The latest verdict about an id, and its versions in the window"
 _REMOVE = "Remove every version of an id, and erase it"
 

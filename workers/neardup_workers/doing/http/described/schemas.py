@@ -10,6 +10,7 @@ from neardup.documents.document import Explanation
 from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
 from neardup.stories.sources.accounts import COUNTS, LAG_NAMES
 from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, TEXT_FIELDS, schema_of
+from neardup_workers.doing.http.feeds import bounds_of_report
 from neardup_workers.outside.feeds.condition import STATES
 
 Schema = Mapping[str, Any]
@@ -31,6 +32,11 @@ def record(members: Mapping[str, Schema], optional: Sequence[str] = ()) -> dict[
     """Return the schema of an object: what must be there, and what may be."""
     required = [name for name in members if name not in optional]
     return {"type": "object", **({"required": required} if required else {}), "properties": dict(members)}
+
+
+def _exact(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has no other members."""
+    return {**schema, "additionalProperties": False}
 
 
 def typed(kind: type, *names: str) -> dict[str, Schema]:
@@ -209,6 +215,11 @@ _CONDITION: dict[str, Schema] = {
     "address": _text("Where it is now, after redirects; empty before it was read."),
     "wait_seconds": _or_null("number", "From the last request to the next, null if there is none."),
 }
+# The same in a report, with the bounds of its values.
+_REPORT = {
+    name: {**schema, **bounds_of_report(name)}
+    for name, schema in {"url": _text("Its address, as it was given."), **_CONDITION}.items()
+}
 _FEED: dict[str, Schema] = {
     "url": _text("Its address, as it was given."),
     **_CONDITION,
@@ -249,12 +260,14 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Feed": record(_FEED),
-    "FeedReports": record(
-        {
-            "feeds": listed(record({"url": _text("Its address, as it was given."), **_CONDITION}, tuple(_CONDITION))),
-            "unlisted": listed(_text(), "Addresses of feeds that are watched no longer."),
-        },
-        ("feeds", "unlisted"),
+    "FeedReports": _exact(
+        record(
+            {
+                "feeds": listed(_exact(record(_REPORT, tuple(_CONDITION)))),
+                "unlisted": listed(_REPORT["url"], "Addresses of feeds that are watched no longer."),
+            },
+            ("feeds", "unlisted"),
+        )
     ),
     "Passage": _PASSAGE,
     "Problem": record(_PROBLEM, ("field",)),
