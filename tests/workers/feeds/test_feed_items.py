@@ -66,6 +66,7 @@ def test_json_feed_is_read():
         {"id": "b", "url": "/b", "content_text": "plain", "content_html": "<p>markup</p>"},
         {"url": "http://a.example/c", "summary": "short", "date_modified": "2023-11-14T22:13:20Z"},
         {"title": "only", "date_published": "soon"},
+        {"id": "d", "external_url": "../d", "title": "D"},
         "no item",
     ]
     feed = {"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": items}
@@ -75,6 +76,7 @@ def test_json_feed_is_read():
             Item("b", None, "", "http://feeds.example/b", "plain"),
             Item("http://a.example/c", TIME, "", "http://a.example/c", "short", "summary"),
             Item("fd798a81347cce4e902253a1619a77d8", None, "only", None, "only", "title", "soon"),
+            Item("d", None, "D", "http://feeds.example/d", "D", "title"),
         ]
     for other in ({"items": []}, {"version": "https://jsonfeed.org/version/1", "items": {}}):
         assert parse(json.dumps(other).encode(), URL, "") == "feed_format"
@@ -259,6 +261,18 @@ def test_items_that_share_a_guid_have_ids_of_their_own():
     assert [item.title for item in first] == ["a", "b", "c"]
     assert len({item.id for item in first}) == 3
     assert [item.id for item in second[1:]] == [item.id for item in first]
+
+
+def test_a_token_in_a_link_changes_no_id_of_items_that_share_a_guid():
+    """It changes at each fetch; where only the query tells items with one title apart, it counts."""
+
+    def ids(*links):
+        one = "<item><guid isPermaLink='false'>same</guid><link>http://a.example/{}</link><title>T</title></item>"
+        return [item.id for item in parse(RSS.format("".join(map(one.format, links))).encode(), URL, "")]
+
+    assert ids("a?t=1", "b;jsessionid=1", "a?t=1") == ids("a?t=2", "b;jsessionid=2")
+    assert len(set(ids("?p=1", "?p=2"))) == 2
+    assert ids("?p=1", "?p=2") == ids("?p=1", "?p=2", "?p=1")
 
 
 @pytest.mark.parametrize(

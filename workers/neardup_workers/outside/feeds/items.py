@@ -42,6 +42,7 @@ _HEAD_BYTES = 1 << 19
 # 1990 and 5000, and how seconds since the epoch are written between 1990 and 2286.
 _EARLIEST_SECONDS, _LATEST_SECONDS = 631_152_000.0, 95_617_584_000.0
 _EPOCH = re.compile(r"\d{9,10}(\.\d+)?", re.ASCII)
+_QUERY = re.compile("[?;]")
 # What opens and closes items in a feed that is not well-formed; comments and CDATA may mention them.
 _ITEM_TAGS = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<(?P<end>/?)(?:item|entry)(?=[\s/>])[^<>]*?(?P<empty>/?)>",
@@ -147,16 +148,31 @@ def _ends_in_item(text: str) -> bool:
 def _named(items: list[Item]) -> list[Item]:
     """Return items with ids that differ; of several that a feed lists under one guid, link and title, the first."""
     counts = Counter(item.id for item in items)
+    # Links may have a token of the fetch in their query, so it counts only where the rest names several items.
+    links: dict[tuple[str | None, str, str], set[str]] = {}
+    for item in items:
+        links.setdefault((item.id, without_query(item.url or ""), item.title), set()).add(item.url or "")
     found: dict[str | None, Item] = {}
     for item in items:
         id_ = item.id
         if id_ is None and item.text:
             id_ = _hash(item.title, item.text)
         elif id_ is not None and counts[id_] > 1:
-            id_ = f"{id_}#{_hash(item.url or '', item.title)}"
+            short = without_query(item.url or "")
+            link = short if len(links[item.id, short, item.title]) == 1 else item.url or ""
+            id_ = f"{id_}#{_hash(link, item.title)}"
         # An item without anything has no id, and is refused.
         found.setdefault(id_ or f"#{len(found)}", item._replace(id=id_))
     return list(found.values())
+
+
+def without_query(address: str) -> str:
+    """Return an address without its query and the parameters of its path, where tokens stand.
+
+    >>> without_query("http://a.example/x;jsessionid=AB?u=1")
+    'http://a.example/x'
+    """
+    return _QUERY.split(address, 1)[0]
 
 
 def _hash(*values: str) -> str:
@@ -175,7 +191,8 @@ class _Links(HTMLParser):
 
 
 def _json_item(item: dict[str, Any], url: str) -> Item:
-    id_, link = (str(item[name]) if item.get(name) else None for name in ("id", "url"))
+    id_, link, other = (str(item[name]) if item.get(name) else None for name in ("id", "url", "external_url"))
+    link = link or other
     link = _absolute(url, link or "") or None
     content = _text(item.get("content_text")).strip() or text_of_markup(_text(item.get("content_html")))
     texts = content, _text(item.get("title")).strip(), _text(item.get("summary")).strip()

@@ -34,7 +34,7 @@ from neardup.pairs.json_lines import Fields, decode_document
 from neardup.stories.sources.names import host_of, source_of
 from neardup_workers.outside.feeds.condition import Condition, listed
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
-from neardup_workers.outside.feeds.items import Item, Named
+from neardup_workers.outside.feeds.items import Item, Named, without_query
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.schedule import longest_seconds, retry_after, wait_seconds
 from neardup_workers.outside.feeds.state import FeedState, FeedStates
@@ -279,10 +279,10 @@ class Feed:
         found = entry.found
         digest = mmh3.hash_bytes(entry.raw or b"" if isinstance(found, Reason) else found.text)
         key = digest.hex() if isinstance(found, Reason) else found.id
-        path, query, _ = key.partition("?")
+        path = without_query(key)
         known = self._seen.get(key)
         is_new = known != digest and not (known is None and f"{path}?{digest.hex()}" in self._seen)
-        for each in (key, f"{path}?{digest.hex()}") if query else (key,):
+        for each in (key, f"{path}?{digest.hex()}") if path != key else (key,):
             self._seen[each] = digest
             self._seen.move_to_end(each)
         return is_new
