@@ -51,6 +51,7 @@ def test_a_report_of_feeds_is_described_with_its_bounds(tmp_path):
         ({"feeds": [{"url": "https://a.example", "failures": 0}], "unlisted": ["https://b.example"]}, True),
         ({"unlisted": [""]}, False), ({"feeds": [{"url": ""}]}, False), ({"more": 1}, False),
         ({"feeds": [{"url": "a", "failures": -1}]}, False), ({"feeds": [{"url": "a", "status": 12}]}, False),
+        ({"feeds": [{"url": "a", "failures": "1"}]}, False),
     ):  # fmt: skip
         assert jsonschema.Draft202012Validator(schema).is_valid(body) == fits, body
         with world_in(tmp_path / str(fits)) as world:

@@ -20,7 +20,7 @@ _Time = Annotated[float | None, Field(ge=0, le=1e11, allow_inf_nan=False)]
 class _Report(BaseModel):
     """A feed and its condition."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     url: _Url
     failures: Annotated[int, Field(ge=0, le=10**9)] = 0
     newest: Annotated[float | None, Field(ge=-1e11, le=1e11, allow_inf_nan=False)] = None
@@ -37,7 +37,7 @@ class _Report(BaseModel):
 class _Body(BaseModel):
     """What a process says of its feeds."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     feeds: Annotated[list[_Report], Field(max_length=FEEDS_MAX)] = []
     unlisted: Annotated[list[_Url], Field(max_length=FEEDS_MAX)] = []
 

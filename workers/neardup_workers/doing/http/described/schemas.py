@@ -98,7 +98,11 @@ _DOCUMENT: dict[str, Schema] = {
         "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}],
         "description": "Name of the document; the same id again is a new version.",
     },
-    "text": _text("Text to compare; schemes of other things than texts read tokens, vector or the fields of a record."),
+    "text": {
+        "type": "string",
+        "minLength": 1,
+        "description": "Text to compare; schemes of other things read tokens, vector or the fields of a record.",
+    },
     "timestamp": {
         "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}],
         "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default.",
