@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from memory_transport import MemoryTransport
 from sim_links import LinkWorld
 
 from neardup.pairs.window_message import WireError
 from neardup_workers.doing.stages.verdicts import evidence
 from neardup_workers.doing.stages.verdicts.originals import read_stories
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
+from neardup_workers.doing.stages.verdicts.restore import RecordsLostError, compacted
+from neardup_workers.outside.transport.protocol import Message
 
 
 def _restart(world: LinkWorld) -> None:
@@ -38,6 +41,46 @@ def test_a_document_is_compared_with_an_original_that_has_left_the_window(restar
     world.arrive(("e", "x2", 160.0), ("f", "y", 160.0))
     world.link([("d3", "e", 0.9), ("d3", "f", 0.9)], (4, 6))
     assert world.turns().verdicts()[-2:] == ["e duplicate d0", "f original"]
+
+
+@pytest.mark.parametrize("topic", ["originals", "sources"])
+def test_a_linker_whose_kept_records_are_lost_says_so(topic: str) -> None:
+    """The metadata of its offset names the step that a topic must show; the topic was made again, and is empty."""
+    world = _long_story()
+    name = getattr(world.topics, topic)
+    assert world.memory.records(name)
+    world.memory.create(name, 1, world.memory._topics.pop(name).configs)
+    _restart(world)
+    with pytest.raises(RecordsLostError, match=f"^{name} ends at 0 without step .* --allow-gap goes on without them"):
+        world.turns()
+
+
+def test_a_linker_goes_on_without_lost_records_where_that_is_wanted() -> None:
+    """Its verdicts go on; a document is compared with no content of the lost stories."""
+    world = _long_story(allow_gap=True)
+    for name in (world.topics.originals, world.topics.sources):
+        world.memory.create(name, 1, world.memory._topics.pop(name).configs)
+    _restart(world)
+    world.arrive(("e", "x1", 160.0))
+    world.link([], (4, 5))
+    assert world.turns().verdicts()[-1].startswith("e ")
+
+
+def test_a_restore_waits_while_a_transaction_is_open_where_records_are_missing() -> None:
+    """Markers reach partitions one after the other: records that are written and not visible yet are not lost."""
+    world = LinkWorld()
+    name, transport = world.topics.originals, MemoryTransport(world.memory)
+    producer = transport.producer("late")
+    producer.begin()
+    producer.send(Message(name, 0, b"9", b"step"))
+    producer.flush()
+    restore = compacted(transport, world.plan, name, 9, lambda read: read_stories(read, ""))
+    assert [next(restore) for _ in range(5)] == [None] * 5
+    producer.commit()
+    assert next(restore) is None  # the record
+    with pytest.raises(StopIteration) as end:
+        next(restore)
+    assert end.value.value.step == 9
 
 
 def test_originals_has_the_living_stories_and_their_contents() -> None:

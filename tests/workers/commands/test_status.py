@@ -15,6 +15,7 @@ from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import MATCH, names_of
 from neardup_workers.outside.transport.assignment import Offer
+from neardup_workers.outside.transport.protocol import Message
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
 from neardup_workers.running.commands.topics.status import status
 
@@ -200,6 +201,23 @@ def test_an_incident_is_named_by_its_sentence(name: str, capsys) -> None:
         what = what.replace(mark, text)
     assert any(what in one["what"] and do in one["do"] for one in found["problems"]), found["problems"]
     assert code == expected
+
+
+def test_a_transaction_that_stays_open_is_a_problem(capsys) -> None:
+    """What is written behind its first record is no lag: readers cannot see it. One that ends is none."""
+    bench = worked()
+    producer = MemoryTransport(bench.cluster).producer("hanging")
+    producer.begin()
+    producer.send(Message(bench.names.topics.documents, 1, b"{}"))
+    producer.flush()
+    add(bench)
+    code, found = shown(bench, capsys)
+    (said,) = [one["what"] for one in found["problems"] if one["code"] == Exit.STUCK]
+    assert code == Exit.STUCK
+    assert "is open at offset" in said
+    assert "partition 1 of documents: the 3 offsets from there on cannot be read yet" in said
+    producer.abort()
+    assert not [one for one in shown(bench, capsys)[1]["problems"] if "is open" in one["what"]]
 
 
 def test_a_group_that_never_committed_is_named(capsys) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_transport import MemoryCluster, MemoryTransport
-from shell_harness import settings_of
+from shell_harness import Bench, settings_of
 
 from neardup.errors import ConfigError
 from neardup.pairs.batches import id_columns
@@ -20,15 +20,17 @@ from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup.window import NO_TIME
 from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
-from neardup_workers.outside.topics.names import FILTER, LINK
+from neardup_workers.outside.topics.names import FILTER, LINK, names_of
 from neardup_workers.outside.topics.rules import judge, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
 from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs, parse_run
 from neardup_workers.running.commands.tail import follow
+from neardup_workers.running.commands.topics.making import fail_if_lost
 from neardup_workers.running.service.roles import ROLES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
@@ -182,3 +184,26 @@ def test_tail_prints_each_verdict_of_a_record() -> None:
     written = follow(transport, consumer, "verdicts", "earliest", output, lambda: False, lines_max=3)
     assert written == 3
     assert output.getvalue() == b"".join(b'{"partition":0,"offset":%d}\n' % offset for offset in (0, 1, 3))
+
+
+@pytest.mark.parametrize("kind", ["links", "originals", "sources", "verdicts"])
+def test_a_lost_topic_is_not_made_empty_next_to_records(kind: str) -> None:
+    """The command ends with a code of its own, unless an empty topic is wanted."""
+    settings = settings_of(verdicts=True)
+    bench, topics = Bench(verdicts=True), names_of(settings).topics
+    transport = MemoryTransport(bench.cluster)
+    other = {"links": topics.signed}.get(kind, topics.clusters)
+    del bench.cluster._topics[getattr(topics, kind)]
+    fail_if_lost(transport, settings)
+    bench.cluster.append(other, 0, b"1", b"1", None)
+    with pytest.raises(Failure, match=f"^{getattr(topics, kind)} is missing, and {other} ") as failure:
+        fail_if_lost(transport, settings)
+    assert failure.value.code == Exit.LOST
+    fail_if_lost(transport, settings.model_copy(update={"allow_gap": True}))
+
+
+def test_verdicts_can_begin_next_to_a_log_with_records() -> None:
+    """Their topics are made together, later than signed and links."""
+    bench = Bench()
+    bench.cluster.append(bench.names.topics.signed, 0, b"1", b"1", None)
+    fail_if_lost(MemoryTransport(bench.cluster), settings_of(verdicts=True))

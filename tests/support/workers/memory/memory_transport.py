@@ -88,12 +88,13 @@ class MemoryTransport:
         """Make a reader of a topic without a group."""
         return MemoryReader(self._cluster, self._wait, topic)
 
-    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return first offset and end of each partition; the end is where a read-committed reader stops."""
+    def bounds(self, topic: str, *, written: bool = False) -> dict[int, tuple[int, int]]:
+        """Return first offset and end of each partition; the end is where a read-committed reader stops, or, with
+        ``written``, that of all records."""
         with self._cluster.lock:
             self._cluster.check("bounds")
             logs = (self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic)))
-            return {log.partition: (log.first, log.stable_end) for log in logs}
+            return {log.partition: (log.first, log.end if written else log.stable_end) for log in logs}
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         """Return the first offset of each partition that has this time or a later one; its end if none has."""

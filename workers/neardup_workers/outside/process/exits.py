@@ -24,6 +24,7 @@ class Exit(IntEnum):
     UNUSABLE = 12
     REFUSED = 13
     UNFIT = 14
+    LOST = 15
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -46,6 +47,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.REFUSED: "--strict: a document was refused, and the reading ended there; or documents left the window before "
     "their time, so that later ones were not compared with them; or batch would lose nearly all documents of a source",
     Exit.UNFIT: "size: what was asked for cannot work as it is; its table Problems says why, and what to do",
+    Exit.LOST: "records that a linker has committed are no longer in originals or sources; --allow-gap goes on without "
+    "them",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }

@@ -361,9 +361,9 @@ class Transport(Protocol):
     def reader(self, topic: str) -> Reader:
         """Make a reader of a topic; it reads nothing until its first ``follow``. Raises ``UnreachableError``."""
 
-    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return first offset and end of each partition. The end is the offset at which a read-committed reader
-        stops."""
+    def bounds(self, topic: str, *, written: bool = False) -> dict[int, tuple[int, int]]:
+        """Return first offset and end of each partition: where a read-committed reader stops, or, with ``written``,
+        the end of all records, those of open transactions too."""
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         """Return the first offset of each partition that has this time or a later one; its end if none has."""

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from neardup.errors import CapacityError, ConfigError, NeardupError
 from neardup.pairs.window_message import WireError
 from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.verdicts.restore import RecordsLostError
 from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop
@@ -60,6 +61,7 @@ ENDINGS: dict[type[NeardupError], Exit] = {
     ConfigError: Exit.USAGE,
     WireError: Exit.GENERATION,
     OffsetGoneError: Exit.GAP,
+    RecordsLostError: Exit.LOST,
     UnknownTopicError: Exit.TOPIC,
     CapacityError: Exit.CAPACITY,
     UnreadableError: Exit.TOPIC,

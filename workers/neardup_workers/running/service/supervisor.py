@@ -30,7 +30,7 @@ from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.topics.names import ROLES
 
 # Exit codes that a restart cannot repair.
-FINAL = (Exit.USAGE, Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.CAPACITY)
+FINAL = (Exit.USAGE, Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.CAPACITY, Exit.LOST)
 STOP_SECONDS_MAX = 30.0
 _STEADY_SECONDS = 60.0
 _LOOK_SECONDS = 0.2

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from neardup.errors import NeardupError
 from neardup.pairs.shards import Growth
 from neardup.schemes.config import Config
 from neardup.stories.verdicts.rule import DOCUMENT
@@ -32,6 +33,11 @@ from neardup_workers.outside.topics.places import offsets_of, partitions_of
 from neardup_workers.outside.topics.signed import PARTITION, decode_signed, offset_and_row, position_of
 from neardup_workers.outside.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Record, Transport
+
+
+class RecordsLostError(NeardupError):
+    """Records that a linker has committed are no longer in a compacted topic; another attempt does not help."""
+
 
 _Kept = TypeVar("_Kept", Stories, KeptSources)
 
@@ -167,13 +173,14 @@ def restored(
     """Read stories and ledger, the verdicts from the committed offsets on, and the messages of the window. Yields
     ``None`` after each stretch, then the state of the last linker.
 
-    Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``plan.allow_gap`` is off.
+    Raises, unless ``plan.allow_gap`` is on, ``OffsetGoneError`` if retention has deleted verdicts of the window, and
+    ``RecordsLostError`` if stories or the ledger are gone.
     """
     topics, config, metadata = plan.topics, plan.config, decode_signed_metadata(signed)
-    stories = yield from _compacted(
-        transport, topics.originals, metadata.step, lambda read: read_stories(read, config.signing_fingerprint)
+    stories = yield from compacted(
+        transport, plan, topics.originals, metadata.step, lambda read: read_stories(read, config.signing_fingerprint)
     )
-    kept = yield from _compacted(transport, topics.sources, metadata.sources, read_sources)
+    kept = yield from compacted(transport, plan, topics.sources, metadata.sources, read_sources)
     parts: list[DecidedRows] = []
     decided = {}
     for partition, committed in sorted(verdicts.items()):
@@ -211,10 +218,14 @@ def restored(
     yield Restored(state, clusters, sources)
 
 
-def _compacted(
-    transport: Transport, topic: str, step: int, read: Callable[[list[Record]], _Kept]
+def compacted(
+    transport: Transport, plan: LinkPlan, topic: str, step: int, read: Callable[[list[Record]], _Kept]
 ) -> Generator[None, None, _Kept]:
-    """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before."""
+    """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before.
+
+    Its records were acknowledged before its offsets were committed. So they are lost if all that is written was read,
+    and no transaction is open there.
+    """
     records: list[Record] = []
     at = None
     while True:
@@ -227,6 +238,14 @@ def _compacted(
         kept = read(records)
         if kept.step >= step:
             return kept
+        if transport.bounds(topic, written=True)[PARTITION][1] <= at:
+            if plan.allow_gap:
+                return kept
+            raise RecordsLostError(
+                f"{topic} ends at {at} without step {step}, which the linker has committed: its records are lost; see "
+                "whether the topic was made again, or was deleted by time or size; then --allow-gap goes on without "
+                "them: later copies of old originals may be kept, and counts of sources begin again"
+            )
         yield None
 
 

@@ -70,10 +70,11 @@ class KafkaAdmin:
         """Return the replicas of the partition with the fewest; raises ``UnknownTopicError``."""
         return _fewest_replicas(self._partitions(topic))
 
-    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return first offset and end of each partition; the end is where a read-committed reader stops."""
+    def bounds(self, topic: str, *, written: bool = False) -> dict[int, tuple[int, int]]:
+        """Return first offset and end of each partition; the end is where a read-committed reader stops, or, with
+        ``written``, that of all records."""
         logs = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
-        return self._bounds(logs, IsolationLevel.READ_COMMITTED)
+        return self._bounds(logs, IsolationLevel.READ_UNCOMMITTED if written else IsolationLevel.READ_COMMITTED)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         """Return the first offset of each partition that has this time or a later one; its end if none has."""

@@ -26,14 +26,15 @@ from neardup_workers.outside.topics.rules import (
 )
 from neardup_workers.outside.transport.kafka.connect import connect
 from neardup_workers.outside.transport.kafka.transport import KafkaAdmin, TopicSpec
-from neardup_workers.outside.transport.protocol import Replication, UnknownTopicError
+from neardup_workers.outside.transport.protocol import Replication, Transport, UnknownTopicError
 from neardup_workers.running.commands.topics.shards import shard_table, states_of
 
 
 def create(settings: StreamSettings) -> None:
     """Create missing topics; judge existing topics without changing them.
 
-    Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings.
+    Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings, or
+    that is missing next to topics with records.
     """
     fail_if_wanted_unsafe(judge_wanted(settings))
     plans = topic_plans(settings)
@@ -44,6 +45,7 @@ def create(settings: StreamSettings) -> None:
         chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
         fail_if_wanted_unsafe([("new topics", row) for row in chosen if row.problem])
         specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
+        fail_if_lost(transport, settings)
         made = set(transport.create_topics(specs))
         findings = judge_together(settings, {p.name: _judged(p, transport, settings, nodes) for p in plans})
     console = Console(highlight=False, soft_wrap=True)
@@ -52,6 +54,35 @@ def create(settings: StreamSettings) -> None:
     if warnings(findings):
         console.print(f"warning: {warnings(findings)}", markup=False)
     _fail_if_unsafe(findings)
+
+
+def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:
+    """Raise ``Failure`` if a topic is missing although others that are made and written with it have records.
+
+    An empty topic in its place would hide that its records are lost: a role that goes on from its committed offsets
+    finds nothing. With ``settings.allow_gap`` it is made.
+    """
+    if settings.allow_gap:
+        return
+    topics = names_of(settings).topics
+    wanted = {plan.name for plan in topic_plans(settings)}
+    for written_together in (
+        (topics.signed, topics.links),
+        (topics.verdicts, topics.clusters, topics.originals, topics.sources),
+    ):
+        missing, used = [], []
+        for name in wanted.intersection(written_together):
+            try:
+                used += [name] if any(end for _, end in transport.bounds(name, written=True).values()) else []
+            except UnknownTopicError:
+                missing.append(name)
+        if missing and used:
+            raise Failure(
+                Exit.LOST,
+                f"{', '.join(sorted(missing))} is missing, and {', '.join(sorted(used))} of the same generation has "
+                "records: what stood in it is lost, and no topic was made; begin a new generation (another seed, for "
+                "instance), or make it empty with --set allow_gap=true and start the workers with --allow-gap",
+            )
 
 
 def describe(settings: StreamSettings) -> None:

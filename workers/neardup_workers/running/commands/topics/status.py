@@ -56,6 +56,8 @@ _ROLES: dict[str, _Kind] = {
 _CODES = (Exit.TOPIC, Exit.GAP, Exit.STUCK)
 # The last records of a partition may be markers of transactions: so many offsets before the end are read.
 _TAIL_OFFSETS = 4
+# A transaction of a step takes a fraction of this time.
+_OPEN_SECONDS, _OPEN_LOOK_SECONDS = 2.0, 0.1
 _WAIT_SECONDS, _RECORDS_MAX, _BYTES_MAX = 10.0, 100, 1 << 20
 _MILLISECONDS = 1e3
 
@@ -116,6 +118,8 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     shards = states_of(transport, settings, matched)
     problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
+    read = dict.fromkeys(role.topic for role in roles)
+    problems += [problem for topic in read for problem in held_problems(transport, topic)]
     linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
     problems += link_problems(linked.get(PARTITION), names.topics.signed)
     waiting = [role for role in roles if role.slowest is not None]
@@ -227,6 +231,30 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
             if role.members < count and role.role != LINK
             else f"see the log and /readyz of the {called} that has this {kind.part}: there are as many as can work"
         )
+        yield Problem(what, do, Exit.STUCK)
+
+
+def held_problems(transport: Transport, topic: str) -> Iterator[Problem]:
+    """Yield the partitions in which a transaction stays open: what is written behind it is unread, and no lag shows it.
+
+    A transaction of a step is open for a moment, too, so the ends are read until it has ended, or for longer than one.
+    """
+    deadline, held = time.monotonic() + _OPEN_SECONDS, None
+    while True:
+        ends, written = transport.bounds(topic), transport.bounds(topic, written=True)
+        now = {partition: end for partition, (_, end) in ends.items() if end < written[partition][1]}
+        held = now if held is None else {one: end for one, end in held.items() if now.get(one) == end}
+        if not held:
+            return
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_OPEN_LOOK_SECONDS)
+    for partition, end in sorted(held.items()):
+        what = (
+            f"a transaction is open at offset {end} of partition {partition} of {topic}: the "
+            f"{written[partition][1] - end:,} offsets from there on cannot be read yet"
+        )
+        do = "see who holds it: kafka-transactions.sh find-hanging or describe; its producer ends it, or its timeout"
         yield Problem(what, do, Exit.STUCK)
 
 
