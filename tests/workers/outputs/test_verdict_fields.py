@@ -92,4 +92,4 @@ def test_the_schema_of_a_verdict_has_the_fields_of_the_table(name: str) -> None:
 def test_a_field_has_a_column_and_an_attribute_of_the_public_verdict() -> None:
     """The one class that a type checker reads is written by hand."""
     assert {field.column for field in MESSAGE_FIELDS} == set(Verdicts._fields)
-    assert set(NAMES) | {"id", "collection", "relation"} == set(Verdict._fields)
+    assert set(NAMES) | {"id", "collection", "relation", "reason"} == set(Verdict._fields)
