@@ -125,14 +125,19 @@ VISIBLE = (
     "summary", "details", "figcaption", "caption", "th", "dt", "dd", "blockquote", "pre", "address", "legend", "dialog",
     "ins", "del", "center", "menu", "output", "search", "h1", "custom-x",
 )  # fmt: skip
-HIDDEN = ["<template>{}</template>", "<p hidden>{}</p>", "<div style='color:red; Display : none'><p>{}</p></div>"]
+HIDDEN = (
+    "<template>{}</template>", "<template><p>{}</p></template>", "<p hidden>{}</p>",
+    "<section hidden=''><p>{}</p></section>",
+    "<div style='color:red; Display : none'><p>{}</p></div>", "<div style='display\t:\nNONE !important'>{}</div>",
+    "<script>{}</script>", "<style>{}</style>", "<!-- {} -->",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("library", EXTRACTORS)
 def test_all_text_is_that_of_every_visible_element(library):
     """300 articles in an aside next to one notice were 299 copies; what no browser shows is no text."""
     shown = "".join(f"<{tag}>word{n} of it</{tag}>" for n, tag in enumerate(VISIBLE))
-    hidden = "".join(HIDDEN).format("secret", "secret", "secret")
+    hidden = "".join(HIDDEN).replace("{}", "secret")
     found = ROWS["text", library]()(f"<!doctype html><html><body>{hidden}{shown}<p>end</body></html>")
     assert [n for n in range(len(VISIBLE)) if f"word{n} of it" not in found] == []
     assert "secret" not in found

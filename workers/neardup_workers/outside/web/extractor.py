@@ -23,7 +23,7 @@ from neardup_workers.outside.web.markup import text_of_markup
 # Elements that no browser shows.
 _HIDDEN = (
     "//body//*[@hidden and not(@hidden='until-found')] | //body//template"
-    " | //body//*[contains(translate(@style, 'DISPLAYNOE ', 'displaynoe'), 'display:none')]"
+    " | //body//*[contains(translate(@style, 'DISPLAYNOE \t\r\n', 'displaynoe'), 'display:none')]"
 )
 # Markup -> text.
 Extract = Callable[[str], str | None]
