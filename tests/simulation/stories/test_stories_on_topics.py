@@ -6,12 +6,14 @@ import pytest
 from memory_transport import MemoryTransport
 from sim_links import LinkWorld
 
+from neardup.pairs.shards import Growth
 from neardup.pairs.window_message import WireError
+from neardup_workers.doing.stages.matching.shard_table import Window, encode_window
 from neardup_workers.doing.stages.verdicts import evidence
 from neardup_workers.doing.stages.verdicts.originals import read_stories
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.doing.stages.verdicts.restore import RecordsLostError, compacted
-from neardup_workers.outside.transport.protocol import Message
+from neardup_workers.outside.transport.protocol import Committed, Message
 
 
 def _restart(world: LinkWorld) -> None:
@@ -81,6 +83,30 @@ def test_a_restore_waits_while_a_transaction_is_open_where_records_are_missing()
     with pytest.raises(StopIteration) as end:
         next(restore)
     assert end.value.value.step == 9
+
+
+def test_a_linker_decides_nothing_while_a_shard_has_other_settings() -> None:
+    """It waits at its start and while it runs, and goes on where it was when the settings agree again."""
+    world = LinkWorld()
+    own, matchers = world.plan.config.matching_fingerprint, world.memory.group("matchers", world.topics.links).offsets
+
+    def matched_with(fingerprint: str) -> None:
+        matchers[0] = Committed(0, encode_window(Window(0, None, fingerprint, Growth(1))))
+
+    matched_with("f" * 32)
+    world.arrive(("a", "x", 0.0))
+    world.link([], (0, 1))
+    assert (world.turns().verdicts(), world.linker.ready) == ([], False)
+    assert "shards [0] were matched last with ffffffff;" in world.linker.member.awaited
+    matched_with(own)
+    assert (world.turns().verdicts(), world.linker.ready) == (["a original"], True)
+    matched_with("f" * 32)
+    world.linker.trim()
+    world.arrive(("b", "x", 1.0))
+    world.link([], (1, 2))
+    assert (world.turns().verdicts(), world.linker.ready) == (["a original"], False)
+    matched_with(own)
+    assert world.turns().verdicts() == ["a original", "b duplicate a"]
 
 
 def test_originals_has_the_living_stories_and_their_contents() -> None:

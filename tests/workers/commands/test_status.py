@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from memory_transport import MemoryTransport
-from shell_harness import TEXT, Bench
+from shell_harness import TEXT, Bench, settings_of
 
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit
@@ -17,7 +17,7 @@ from neardup_workers.outside.topics.names import MATCH, names_of
 from neardup_workers.outside.transport.assignment import Offer
 from neardup_workers.outside.transport.protocol import Message
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
-from neardup_workers.running.commands.topics.status import status
+from neardup_workers.running.commands.topics.status import setting_problems, status
 
 
 def minutes_ago(minutes: int) -> int:
@@ -218,6 +218,20 @@ def test_a_transaction_that_stays_open_is_a_problem(capsys) -> None:
     assert "partition 1 of documents: the 3 offsets from there on cannot be read yet" in said
     producer.abort()
     assert not [one for one in shown(bench, capsys)[1]["problems"] if "is open" in one["what"]]
+
+
+def test_shards_with_other_settings_of_matching_are_named(capsys) -> None:
+    """A remark without verdicts; with them a problem, because the linker waits."""
+    bench = worked()
+    other = settings_of(window_seconds=5e8)
+    code, found = shown(bench, capsys, other)
+    (said,) = [one["what"] for one in found["problems"] if "other settings of matching" in one["what"]]
+    assert said.startswith("shards [0, 1] were matched last")
+    assert code == Exit.SUCCESS
+    matched = MemoryTransport(bench.cluster).group_offsets(bench.names.group(MATCH), bench.names.topics.links)
+    (problem,) = setting_problems(matched, settings_of(window_seconds=5e8, verdicts=True))
+    assert problem.code == Exit.STUCK
+    assert not list(setting_problems(matched, settings_of(verdicts=True)))
 
 
 def test_a_group_that_never_committed_is_named(capsys) -> None:

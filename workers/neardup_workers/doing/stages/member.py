@@ -31,7 +31,7 @@ class WorkerMember:
     """The connections of a worker, and its part in the group. ``clock`` is the wall clock.
 
     ``waiting`` are the partitions whose committed offset is not known yet, ``aborted_in_row`` the consecutive steps
-    whose transaction was aborted.
+    whose transaction was aborted, ``awaited`` what the worker waits for of other roles, as a sentence.
     """
 
     transport: Transport
@@ -42,6 +42,7 @@ class WorkerMember:
     membership: Membership = _UNKNOWN  # of the last poll
     waiting: set[int] = field(default_factory=set)
     aborted_in_row: int = 0
+    awaited: str = ""
     _is_joining: bool = False  # at the last poll
     _refused: int = -1  # the last partition that could not begin
     _paused: set[int] = field(default_factory=set)

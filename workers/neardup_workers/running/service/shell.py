@@ -220,6 +220,7 @@ class Shell:
         elif not worker.ready:
             late = self._waits.late
             waits = f"; no committed offset, though the broker answers: {list(late)}" if late else ""
+            waits += f"; it waits for {member.awaited}" if member.awaited else ""
             answer = HealthAnswer(False, f"{listed}; waiting: {sorted(member.waiting)}, restoring: {restoring}{waits}")
             self._log_change(("restoring", owned, late), f"{self.name}: restoring; {answer.text}", bad=bool(late))
         elif member.aborted_in_row > 1:

@@ -51,7 +51,7 @@ from neardup_workers.doing.stages.verdicts.positions import (
     decode_verdicts_metadata,
     encode_metadata,
 )
-from neardup_workers.doing.stages.verdicts.restore import Restored, continued, restored
+from neardup_workers.doing.stages.verdicts.restore import Restored, continued, disagreement, restored
 from neardup_workers.doing.stages.verdicts.sources import Sources
 from neardup_workers.doing.stages.verdicts.state import LinkState, Taken
 from neardup_workers.outside.telemetry.observer import stage
@@ -92,7 +92,6 @@ class LinkWorker:
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
         self._skipped = 0  # documents before the first linker
-        self._unlinked = False  # whether it waits for matchers to publish links
         self._ignored = 0  # ignored pairs that the metrics have counted
         self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
@@ -102,7 +101,7 @@ class LinkWorker:
     @property
     def ready(self) -> bool:
         """Whether the assigned partition is running, if there is one."""
-        return not self.member.waiting and not self._unlinked and self.restoring is None
+        return not self.member.waiting and not self.member.awaited and self.restoring is None
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, restore a stretch, or read and decide one step; returns the records read.
@@ -114,10 +113,8 @@ class LinkWorker:
             timeout = 0.0 if self.restoring is not None else timeout_seconds
             polled = self._intake.poll(timeout, records_max, self.state.undecided)
         if polled.revoked:
-            self.running, self.restoring, self._unlinked = set(), None, False
-            self._forget()
-            self._intake.forget()
-        if self.member.waiting or self._unlinked:
+            self._stop()
+        if self.member.waiting or self.member.awaited:
             self._assign()
         if self.restoring is not None:
             with stage(self.observer, "restore"):
@@ -151,6 +148,11 @@ class LinkWorker:
         """
         if not self.running:
             return
+        if awaited := disagreement(self.member.transport, self.plan):
+            self.member.consumer.pause([PARTITION])
+            self._stop()
+            self._wait_for(awaited)
+            return
         state, transport = self.state, self.member.transport
         ends = {partition: end for partition, (_, end) in transport.bounds(self.plan.topics.verdicts).items()}
         offset, _, _ = state.committed_position(self._intake.position)
@@ -178,6 +180,12 @@ class LinkWorker:
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
 
+    def _stop(self) -> None:
+        """Decide nothing more until the partition is restored."""
+        self.running, self.restoring, self.member.awaited = set(), None, ""
+        self._forget()
+        self._intake.forget()
+
     def _forget(self) -> None:
         """Begin with an empty state."""
         self.state = LinkState(self.plan.limits, self._intake.compared())
@@ -189,13 +197,16 @@ class LinkWorker:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
         topics, transport, group = self.plan.topics, self.member.transport, self.member.membership.group
         try:
+            if awaited := disagreement(transport, self.plan):
+                self._wait_for(awaited)
+                return
             signed = self.member.consumer.committed(PARTITION)
             bounds = transport.bounds(topics.signed)
             if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
                 end = bounds[PARTITION][1]
                 if (begun := continued(transport, self.plan, start, end, self._passed())) is None:
-                    self._wait_for_links()
+                    self._wait_for(f"matchers with verdicts: those that work publish no links in {topics.links} yet")
                     return
                 signed, decided_before = begun
                 more = {topics.verdicts: decided_before} if decided_before else {}
@@ -230,18 +241,13 @@ class LinkWorker:
             metadata.growth,
         )  # fmt: skip
         self.restoring = restored(transport, self.plan, self._intake.compared(), signed, verdicts)
-        self._unlinked = False
-        self.member.waiting.clear()
+        self.member.awaited, self.member.waiting = "", set()
 
-    def _wait_for_links(self) -> None:
+    def _wait_for(self, what: str) -> None:
         """Look again at each turn; log it once."""
-        if not self._unlinked:
-            _log.warning(
-                "matchers have worked without verdicts and publish no links in %s yet: the first linker waits for "
-                "matchers with verdicts", self.plan.topics.links,
-            )  # fmt: skip
-        self._unlinked = True
-        self.member.waiting.clear()
+        if what != self.member.awaited:
+            _log.warning("the linker waits for %s", what)
+        self.member.awaited, self.member.waiting = what, set()
 
     def _name_skipped(self, signed: Committed) -> None:
         """Log what the first linker of the stream passes."""

@@ -82,6 +82,20 @@ def continued(
     return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None, growth, skipped=skipped))), offsets
 
 
+def disagreement(transport: Transport, plan: LinkPlan) -> str:
+    """Return what a linker waits for if shards were matched last with other settings than its own; else nothing."""
+    offsets, own = transport.group_offsets(plan.match_group, plan.topics.links), plan.config.matching_fingerprint
+    others = {shard: decode_window(at.metadata).fingerprint for shard, at in sorted(offsets.items())}
+    shards = [shard for shard, fingerprint in others.items() if fingerprint != own]
+    return (
+        f"matchers with its settings of matching ({own[:8]}): shards {shards} were matched last with "
+        f"{', '.join(sorted({others[shard][:8] for shard in shards}))}; give every matcher and the linker the same "
+        "window, lateness, limits and min_similarity"
+        if shards
+        else ""
+    )
+
+
 def _linked_from(transport: Transport, plan: LinkPlan, start: int, passed: Mapping[int, Growth]) -> int | None:
     """Return the first position from ``start`` on from which all shards publish links; ``None`` if it is not known yet.
 

@@ -118,6 +118,7 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     shards = states_of(transport, settings, matched)
     problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
+    problems += setting_problems(matched, settings)
     read = dict.fromkeys(role.topic for role in roles)
     problems += [problem for topic in read for problem in held_problems(transport, topic)]
     linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
@@ -232,6 +233,16 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
             else f"see the log and /readyz of the {called} that has this {kind.part}: there are as many as can work"
         )
         yield Problem(what, do, Exit.STUCK)
+
+
+def setting_problems(matched: Mapping[int, Committed], settings: StreamSettings) -> Iterator[Problem]:
+    """Yield the shards that were matched last with other settings: a linker waits until they agree."""
+    own = settings.matching_fingerprint
+    shards = [shard for shard, at in sorted(matched.items()) if decode_window(at.metadata).fingerprint != own]
+    if shards:
+        what = f"shards {shards} were matched last with other settings of matching than these ({own[:8]})"
+        do = "give this command the settings of the workers, and all matchers and the linker the same ones"
+        yield Problem(what, do, Exit.STUCK if settings.verdicts else Exit.SUCCESS)
 
 
 def held_problems(transport: Transport, topic: str) -> Iterator[Problem]:
