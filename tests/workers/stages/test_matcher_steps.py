@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from match_world import PLAN, TEXT, TOPICS, MatchWorld
 from topics_world import turns
 
+from neardup.pairs.limits import table_limits
+from neardup.pairs.seen import Seen
+from neardup.schemes.rows import SCHEMES
+from neardup.window.chains import COPIED
+from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
+from neardup_workers.doing.stages.matching.stretches import Stretch
 from neardup_workers.doing.stages.transaction import _FLUSH_MESSAGES, transact
+from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     FencedError,
@@ -257,3 +266,26 @@ def test_a_member_that_joins_with_rows_at_hand_waits_in_its_polls() -> None:
         turns(two, newcomer, one)
         one.turn(0.5, 100)
         assert poll.call_args.args[0] == 0.0
+
+
+def test_a_matcher_marks_the_copies_that_it_reads_and_counts_their_filter() -> None:
+    """Every table of the member reads the marks of the one filter; its memory is a part of theirs."""
+    world, metrics = MatchWorld(), Metrics("match")
+    worker = world.worker("one", observer=metrics)
+    turns(worker)
+    marked: list[int] = []
+    applied = ShardTable.apply
+
+    def apply(table: ShardTable, stretch: Stretch, **how: Any) -> Iterator[Applied]:
+        marked.append(int(np.count_nonzero(stretch.rows.items.kinds & COPIED)))
+        return applied(table, stretch, **how)
+
+    with mock.patch.object(ShardTable, "apply", apply):
+        for name in ("a", "b", "c"):
+            world.document(name)
+            turns(worker)
+    assert sorted(marked) == [0] * len(worker.tables) + [1] * 2 * len(worker.tables)
+    worker.observe()
+    tables = sum(table.memory_bytes() for table in worker.tables.values())
+    reported = sum(metrics.value("table_bytes", str(shard)) or 0 for shard in worker.tables)
+    assert tables < reported <= tables + Seen(table_limits(PLAN.config, SCHEMES[PLAN.config.scheme])).memory_bytes

@@ -129,7 +129,8 @@ _ROWS = (
       for name, row in COUNTERS.items() if row.meaning),
     # The tables.
     Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a shard.", _PARTITION),
-    Row("table_bytes", "gauge", "bytes", _OTHER, "Memory allocated by the table of a shard.", _PARTITION),
+    Row("table_bytes", "gauge", "bytes", _OTHER,
+        "Memory allocated by the table of a shard, with its part of the filter of contents.", _PARTITION),
     Row("bucket_length", "histogram", "postings", _OTHER,
         "Lengths of the buckets that hold the newest documents, sampled at intervals.", bounds=_BUCKET_BOUNDS),
     Row("similarity_ratio", "histogram", "ratio", _OTHER, "Similarity of the pairs published.",

@@ -51,6 +51,11 @@ class SeenRows:
             self.seen.mark(stretch.rows.items, stretch.rows.removals, stretch.row_of(self._end))
             self._end = stretch.end
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the filter."""
+        return 0 if self.seen is None else self.seen.memory_bytes
+
     def grow(self, tables: Iterable[BandTable]) -> None:
         """Let the filter grow where it has forgotten much, up to a part of the memory of the tables."""
         if self.seen is not None and self.seen.is_small:

@@ -369,7 +369,7 @@ class MatchWorker:
     def observe(self) -> None:
         """Report tables and standbys, the buckets of the newest documents of tables, and what all of them find."""
         self.standbys.observe()
-        report_tables(self.observer, self.member.clock(), self.tables)
+        report_tables(self.observer, self.member.clock(), self.tables, self._seen.memory_bytes)
         self.recall.measure(self.tables.values())
 
     def trim(self) -> None:

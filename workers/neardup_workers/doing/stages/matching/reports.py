@@ -68,12 +68,13 @@ def report_step(
             observer.count(name, amount)
 
 
-def report_tables(observer: Observer, now: float, tables: Mapping[int, ShardTable]) -> None:
-    """Report for each shard its contents, its lag and the buckets of its newest documents."""
+def report_tables(observer: Observer, now: float, tables: Mapping[int, ShardTable], seen_bytes: int) -> None:
+    """Report for each shard its contents, its lag and the buckets of its newest documents; a filter of ``seen_bytes``
+    serves all of them."""
     for shard, held in tables.items():
         table, label = held.matcher.table, str(shard)
         observer.set("table_documents", table.documents, label)
-        observer.set("table_bytes", held.memory_bytes(), label)
+        observer.set("table_bytes", held.memory_bytes() + seen_bytes // len(tables), label)
         observer.sample("bucket_length", again.bucket_lengths(table, _SAMPLED_DOCUMENTS))
         if held.stream_time is not None:
             observer.set("event_time_lag_seconds", now - held.stream_time / _MICROSECONDS, label)
