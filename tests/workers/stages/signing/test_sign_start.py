@@ -5,12 +5,13 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
+from memory_transport import MemoryTransport
 from sign_world import SignWorld, plan_of
 from topics_world import turns
 
 from neardup import Config, ConfigError
 from neardup_workers.doing.stages.sign_worker import SignWorker
-from neardup_workers.outside.transport.protocol import OutcomeUnknownError
+from neardup_workers.outside.transport.protocol import OffsetGoneError, OutcomeUnknownError
 
 CONFIG = Config(threshold=0.7, window_seconds=1e6, lateness_seconds=60.0)
 
@@ -132,3 +133,23 @@ def test_a_signer_that_signs_constant_texts_otherwise_is_refused(is_alone: bool)
     world.start("three", None, "a" * 32)
     world.turns(60)
     assert world.signed() == ["next", "old"]
+
+
+def test_documents_that_were_deleted_before_a_signer_read_them_are_named() -> None:
+    """It goes on behind them where that is accepted, and signs what is there."""
+    world = SignWorld(plan_of(CONFIG))
+    world.document("a")
+    turns(world.worker())
+    for name in ("b", "c", "d"):
+        world.document(name)
+    first = world.memory.log(world.topics.documents, 0).end - 1
+    MemoryTransport(world.memory).trim(world.topics.documents, {0: first})
+    world.memory.advance(60.0)
+    with pytest.raises(OffsetGoneError, match=r"^offsets 1 to 3 of partition 0 of documents .* --allow-gap"):
+        turns(world.worker("two"))
+    world.memory.advance(60.0)
+    three = world.worker("three", allow_gap=True)
+    for _ in range(12):
+        world.memory.advance(0.5)
+        turns(three, count=1)
+    assert world.signed() == ["a", "d"]

@@ -51,7 +51,14 @@ from neardup_workers.doing.stages.starts import committed_start
 from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED
 from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.topics.signed import BYTES_MAX
-from neardup_workers.outside.transport.protocol import AbortedError, Committed, Message, Polled, TransportError
+from neardup_workers.outside.transport.protocol import (
+    AbortedError,
+    Committed,
+    Message,
+    OffsetGoneError,
+    Polled,
+    TransportError,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -165,10 +172,26 @@ class SignWorker:
         if committed is None:
             return False
         self._check_claim(committed)
+        committed = self._after_gap(partition, committed)
         self.member.start(partition, committed.offset)
         self.alignment.start(partition, committed, self.now())
         self.running.add(partition)
         return True
+
+    def _after_gap(self, partition: int, committed: Committed) -> Committed:
+        """Return where a partition is read: behind what retention has deleted before it was signed."""
+        topic = self.plan.topics.documents
+        first = self.member.transport.bounds(topic)[partition][0]
+        if first <= committed.offset:
+            return committed
+        gone = f"offsets {committed.offset} to {first} of partition {partition} of {topic} were deleted before a signer"
+        if not self.plan.allow_gap:
+            raise OffsetGoneError(
+                f"{gone} had read them: give {topic} a longer retention, and go on with --allow-gap; send them "
+                "again if they are needed"
+            )
+        _log.warning("%s had read them (allow_gap)", gone)
+        return committed._replace(offset=first)
 
     def _look(self) -> None:
         """Read what the other signers have committed: after each commit, and often while records wait."""

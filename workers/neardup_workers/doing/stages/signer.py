@@ -68,6 +68,7 @@ class SignPlan(NamedTuple):
     canaries_every: int = 0  # one document in so many; none
     canaries_per_second_max: float = 1e9
     texts: str = ""  # what the constant texts are signed as
+    allow_gap: bool = False  # go on behind documents that were deleted before they were read
 
 
 class SignReport(NamedTuple):

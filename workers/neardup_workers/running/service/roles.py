@@ -146,6 +146,7 @@ def _signer(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
         canaries_every=limits.canaries_every,
         canaries_per_second_max=limits.canaries_per_second_max,
         texts=signature_of(settings),
+        allow_gap=settings.allow_gap,
     )
     pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
     worker = SignWorker(member, plan, pool=pool)

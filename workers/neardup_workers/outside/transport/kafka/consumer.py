@@ -361,8 +361,8 @@ class KafkaGroupConsumer:
     def _gone_text(self, offsets: dict[TopicPartition, Any]) -> str:
         given = ", ".join(f"offset {offset} of {log.topic}-{log.partition}" for log, offset in offsets.items())
         return (
-            f"{self._name}: {given or 'an offset'} is outside its log; start at its beginning, if the trimmed records "
-            "may be missed"
+            f"{self._name}: {given or 'an offset'} is outside its log: records were deleted before they were read; "
+            "--allow-gap goes on without them"
         )
 
     def _raise_final_error(self) -> None:
