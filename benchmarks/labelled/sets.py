@@ -74,10 +74,9 @@ _FEBRL: dict[str, Any] = {
 }  # fmt: skip
 _SUPERVISED = "labelled pairs of candidates, a matcher trained on most of them"
 # There the threshold is chosen on the pairs that are scored.
-_CODE = "Martinez-Gil, arXiv 2401.09885, README of github.com/jorge-martinez-gil/codesim"
+_CODE = "Martinez-Gil, arXiv 2401.09885"
 _MATCHING = "Peeters and Bizer, arXiv 2310.11244, table 4"
 _PAGES = "README of github.com/scrapinghub/article-extraction-benchmark, February 2026"
-_TEXT_DEDUP = "README of github.com/ChenghaoMou/text-dedup"
 
 SETS: dict[str, LabelledSet] = {
     "febrl-1": LabelledSet("FEBRL 1: 1,000 people", "er_febrl", read=partial(records.people, number=1), **_FEBRL),
@@ -139,14 +138,6 @@ SETS: dict[str, LabelledSet] = {
         "Clough and Stevenson: 95 answers, each against the article of its task (github.com/clips/pattern)",
         "clough_stevenson", texts.answers, ACCURACY, {"scheme": "parts"}, (),
         (Published("a classifier trained on the labelled answers", 0.947, "their paper, 2011"),),
-    ),
-    "news-copy": LabelledSet("NEWS-COPY: articles from scans", "news_copy", texts.scanned_news, F1, {}, _EXACT_TEXTS),
-    "core": LabelledSet(
-        "CORE: 100,000 titles and abstracts", "core_deduplication", texts.abstracts, F1, {}, _EXACT_TEXTS,
-        (
-            Published("text-dedup, MinHash (a document counts, not a pair)", 0.9455, _TEXT_DEDUP),
-            Published("SimHash (the same)", 0.3647, f"Gyawali et al., LREC 2020, in the {_TEXT_DEDUP}"),
-        ),
     ),
 }  # fmt: skip
 

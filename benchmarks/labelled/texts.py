@@ -1,14 +1,9 @@
-"""Texts with labels: programs of students, planted copies, answers of students, news from scans, abstracts of papers.
-
-The formats of the last two are those of their public descriptions. The sets cannot be had without asking, so their
-readers have only read small made pieces.
-"""
+"""Texts with labels: programs of students, planted copies, articles of pages, answers of students."""
 
 from __future__ import annotations
 
 import csv
 import json
-from itertools import chain
 from pathlib import Path
 
 from benchmarks.labelled.records import Labelled, Score
@@ -61,25 +56,3 @@ def answers(folder: Path) -> Labelled:
     truth = {asked[id_] for id_, _, _, taken in rows if taken != "0"}
     added = [Document(id_, text) for text, id_ in articles.items()]
     return Labelled(added, [Document(id_, text) for id_, text, _, _ in rows], truth, set(asked.values()))
-
-
-def scanned_news(folder: Path) -> Labelled:
-    """Articles of old newspapers as a scanner read them: ``articles.json`` maps ids to byline and article.
-
-    ``pairs.json`` is the list of pairs that print the same source.
-    """
-    rows = json.loads((folder / "articles.json").read_text(encoding="utf-8"))
-    pairs = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
-    documents = [Document(id_, f"{row['byline']} {row['article']}") for id_, row in rows.items()]
-    return Labelled(documents, [], {frozenset(pair) for pair in pairs})
-
-
-def abstracts(folder: Path) -> Labelled:
-    """Titles and abstracts of papers in repositories: ``train.jsonl``, a row with the ids of its duplicates."""
-    lines = (folder / "train.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines if line]
-    documents = [Document(str(row["core_id"]), f"{row['processed_title']} {row['processed_abstract']}") for row in rows]
-    pairs = chain.from_iterable(
-        (frozenset((str(row["core_id"]), str(other))) for other in row["labelled_duplicates"]) for row in rows
-    )
-    return Labelled(documents, [], {pair for pair in pairs if len(pair) == 2})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -67,23 +66,6 @@ def test_answers_are_asked_about_against_the_article_of_their_task(tmp_path: Pat
     assert found.asked == found.truth | {pair("article 0", "answer 0")}
 
 
-def test_news_and_papers_are_read_with_their_pairs(tmp_path: Path) -> None:
-    """A paper that names itself as its duplicate makes no pair."""
-    articles = {"a": {"byline": "By Ann", "article": "one"}, "b": {"byline": "", "article": "two"}}
-    (tmp_path / "articles.json").write_text(json.dumps(articles))
-    (tmp_path / "pairs.json").write_text(json.dumps([["a", "b"]]))
-    news = texts.scanned_news(tmp_path)
-    assert ([document.text for document in news.added], news.truth) == (["By Ann one", " two"], {pair("a", "b")})
-    row = {"processed_title": "t", "processed_abstract": "x"}
-    papers = [
-        {"core_id": 1, "labelled_duplicates": ["2", "1"], **row},
-        {"core_id": "2", "labelled_duplicates": [1], **row},
-    ]
-    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, papers)))
-    found = texts.abstracts(tmp_path)
-    assert ([document.text for document in found.added], found.truth) == (["t x", "t x"], {pair("1", "2")})
-
-
 def test_halves_share_no_document_and_cut_no_pair() -> None:
     """Chains of pairs stay together, whether they are true or only asked about."""
     added = [Document(str(n), "x") for n in range(0, 200, 2)]
@@ -127,7 +109,7 @@ def test_a_set_that_is_not_there_is_refused_by_a_sentence(tmp_path: Path, capsys
     page = document.read_text()
     assert row in page
     assert "| cora | old |" in page
-    assert "| core | F1 of pairs | not run | | | |" in page
+    assert "| febrl-1 | F1 of pairs | not run | | | |" in page
 
 
 def test_the_document_has_the_sets_and_the_sources_of_the_table() -> None:
