@@ -318,8 +318,6 @@ def _time_of(seconds: float | None) -> int | None:
 
 def row_keys(batch: Batch, removals: npt.NDArray[np.bool_], config: Config) -> Keys:
     """Return the bucket keys of rows; a removal has none."""
-    if not removals.any():
-        return bucket_keys(batch, config)
     keys = bucket_keys(select(batch, np.flatnonzero(~removals)), config)
     counts = np.zeros(batch.size, np.int64)
     counts[~removals] = np.diff(keys.starts)

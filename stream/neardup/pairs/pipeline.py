@@ -303,11 +303,13 @@ class Matcher:
 
     def _leads(self, batch: Batch, met: Leads) -> Leads:
         """The leads among candidates that are no pairs."""
+        if not len(met.items):
+            return NO_LEADS
         parts = (
             rows[is_lead(self.config, batch.evidence.select(met.items[rows]), self.evidence(met.slots[rows]))]
             for rows in self._parts(batch, met.items, met.slots)
         )
-        return met.select(np.concatenate([*parts])) if len(met.items) else NO_LEADS
+        return met.select(np.concatenate([*parts]))
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table."""

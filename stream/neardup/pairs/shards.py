@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
-from neardup.pairs.batches import CONTENT_HALF, Batch, id_hashes, row_keys, select, table_items
+from neardup.pairs.batches import CONTENT_HALF, Batch, bucket_keys, id_hashes, row_keys, select, table_items
 from neardup.schemes.config import Config
 from neardup.window import FOREIGN, OWN, REMOVAL, Items, Limits
 from neardup.window.chains import COPIED
@@ -147,10 +147,12 @@ class StreamRows(NamedTuple):
 
 def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None) -> StreamRows:
     """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id."""
-    removed = np.zeros(batch.size, np.bool_) if removals is None else removals
-    items = table_items(batch, row_keys(batch, removed, config))
-    items.kinds[removed] = REMOVAL
-    return StreamRows(batch, removed, items)
+    if removals is None or not removals.any():
+        removed = np.zeros(batch.size, np.bool_)
+        return StreamRows(batch, removed, table_items(batch, bucket_keys(batch, config)))
+    items = table_items(batch, row_keys(batch, removals, config))
+    items.kinds[removals] = REMOVAL
+    return StreamRows(batch, removals, items)
 
 
 @kernel("u64[], i64, i32[]")

@@ -299,6 +299,8 @@ def in_parts(sizes: npt.NDArray[np.integer], bytes_max: int) -> list[npt.NDArray
     [[0, 1], [2, 3]]
     """
     ends = np.cumsum(sizes, dtype=np.int64) // bytes_max
+    if not len(ends) or not ends[-1]:
+        return [np.arange(len(ends))]
     return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(ends)) + 1)
 
 
@@ -307,6 +309,8 @@ def select_ragged(
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
     """Return some ranges of bytes, in the given order; ``rows`` are positions or a mask."""
     at = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)
+    if not len(values):
+        return np.empty(0, np.uint8), np.zeros(len(at) + 1, np.int64)
     out_starts = starts_of_lengths(np.diff(starts)[at])
     out = np.empty(int(out_starts[-1]), np.uint8)
     sources = values.view(), starts.view(), at.view()

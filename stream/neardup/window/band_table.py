@@ -220,12 +220,12 @@ class BandTable:
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
-        distinct, back = np.unique(slots, return_inverse=True)
-        indices, data = self._indices(distinct), self._store.bytes.data
+        distinct = [*dict.fromkeys(wanted := slots.tolist())]
+        indices, data = self._indices(np.array(distinct, np.int64)), self._store.bytes.data
         first = self._bytes.at(self._store.id_starts[indices])
         ends = first + self._store.id_lengths[indices]
-        names = [str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True)]
-        return [names[i] for i in back.tolist()]
+        decoded = (str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True))
+        return [*map(dict(zip(distinct, decoded, strict=True)).__getitem__, wanted)]
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
@@ -239,6 +239,8 @@ class BandTable:
     def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
         starts = np.zeros(len(slots) + 1, np.int64)
+        if not len(self._store.ragged_lengths):
+            return np.empty(0, np.uint8), starts
         np.cumsum(self.ragged_lengths(slots), out=starts[1:])
         return self._read(slots, self._width, starts), starts
 
@@ -306,8 +308,7 @@ class BandTable:
         ) * 4 + pages * 2048 + held, allocated
 
     def _reserve(self, items: Items, *, hides: bool, add: bool) -> int:
-        """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings.
-        Returns the most keys of an item."""
+        """Allocate room for a batch (with ``hides``, marks may have all postings); return the most keys of an item."""
         state = self._store.state
         needs: tuple[int, ...] = views.demand(
             items.kinds, items.key_starts, items.id_starts, items.ragged_starts, hides

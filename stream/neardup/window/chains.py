@@ -263,7 +263,7 @@ def count_pairs(
 ) -> None:
     """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
     state[[NEAR_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS]] += np.array([pairs, near, lone])
-    parts = int(np.rint(missed * PAIR_PARTS).sum())
+    parts = int(np.rint(missed * PAIR_PARTS).sum()) if len(missed) else 0
     whole, state[MISSED_PART] = divmod(int(state[MISSED_PART]) + parts, PAIR_PARTS)
     state[MISSED_PAIRS] += whole
 

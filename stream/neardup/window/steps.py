@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -20,13 +18,17 @@ class Steps(Protocol):
         """End the step and reverse its changes."""
 
 
-@contextmanager
-def step(steps: Steps) -> Iterator[None]:
+class step:
     """A step of a table or of decisions, committed at the end and undone on any exception."""
-    steps.begin()
-    try:
-        yield
-    except BaseException:
-        steps.undo()
-        raise
-    steps.commit()
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def __enter__(self) -> None:
+        self._steps.begin()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._steps.commit()
+        else:
+            self._steps.undo()

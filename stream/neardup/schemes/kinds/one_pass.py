@@ -9,6 +9,7 @@ short, or a row stayed empty), the text is signed in these separate steps.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class _WordRules(NamedTuple):
 def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
     """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash."""
     out = _results(codes, rows)
-    scratch = _scratch(codes, k, rows, _survivors("chars", k, rows))
+    scratch = _scratch(codes, "chars", k, rows)
     _sign_chars(codes, k, _mask(bits), np.uint64(seed), scratch, *out)
     return out
 
@@ -72,7 +73,7 @@ def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> Si
     """Sign texts by k consecutive words; a shingle is ``bits`` (32 or 64) of its hash."""
     out = _results(codes, rows)
     rules = _WordRules(word_tables(), word_scratch())
-    scratch = _scratch(codes, k, rows, _survivors("words", k, rows))
+    scratch = _scratch(codes, "words", k, rows)
     _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, scratch, *out)
     return out
 
@@ -82,9 +83,22 @@ def _results(codes: CodePoints, rows: int) -> SignedTexts:
     return SignedTexts(np.empty((n, rows), np.uint64), np.empty((n, 2), np.uint64), np.empty(n, np.int64))
 
 
-def _scratch(codes: CodePoints, k: int, rows: int, survivors: npt.NDArray[np.float64]) -> _Scratch:
+class _Kept(threading.local):
+    """The scratch of a thread whose size does not depend on the texts, by unit, k and rows."""
+
+    def __init__(self) -> None:
+        self.scratch: dict[tuple[str, int, int], tuple[GramScratch, RowScratch]] = {}
+
+
+_kept = _Kept()
+
+
+def _scratch(codes: CodePoints, unit: str, k: int, rows: int) -> _Scratch:
+    key = unit, k, rows
+    if key not in _kept.scratch:
+        _kept.scratch[key] = gram_scratch(k), row_scratch(rows, _survivors(*key))
     shingles, tokens = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
-    return _Scratch(gram_scratch(k), row_scratch(rows, survivors), shingles, tokens)
+    return _Scratch(*_kept.scratch[key], shingles, tokens)
 
 
 @functools.cache
