@@ -32,7 +32,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import saved
-from neardup.stories.verdicts.decisions import Compare, Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.decisions import NOTHING_FOUND, Compare, Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import NAMES, NOTHING_NEW, NewWords, Verdicts, join_verdicts, values_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
@@ -176,7 +176,7 @@ class Decider:
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none, np.zeros(1, np.int64))
         with self.step():
-            self.decisions.decide(arrivals, _NOTHING_FOUND)
+            self.decisions.decide(arrivals, NOTHING_FOUND)
             return self._matcher.remove(id_)
 
     def contents_of(self, id_: bytes) -> npt.NDArray[np.uint64]:
@@ -283,7 +283,9 @@ class Decider:
             if part.matches.shared is not None:
                 led = led.select(np.flatnonzero(similarity >= 0))
             led = joined_leads(led, part.leads)
-            pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
+            pairs = NOTHING_FOUND
+            if len(led.items):
+                pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
             yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
             against.append(self.decisions.against)
             if seen is not None:
@@ -377,9 +379,6 @@ def _arrive(accepted, place, ids, id_starts, times, contents, ragged_starts, wid
             n += 1
         else:
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
-
-
-_NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def _verdicts(documents: Sequence[Document], decided: Decided, reasons: Sequence[str | None]) -> Iterator[Verdict]:

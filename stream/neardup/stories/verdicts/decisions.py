@@ -70,6 +70,9 @@ class Found(NamedTuple):
     similarities: npt.NDArray[np.float32]
 
 
+NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+
+
 class _Pairs(NamedTuple):
     """``Found`` as the kernel reads it: the pairs of arrival i are ``[starts[i], starts[i + 1])``."""
 
@@ -185,11 +188,11 @@ class Decisions:
         n = len(arrivals.places)
         self._make_room(n)
         verdicts = new_verdicts(n)
-        pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
+        none = np.zeros(n + 1, np.int64)
+        starts = np.searchsorted(found.rows, np.arange(n + 1)) if len(found.rows) else none
+        pairs = _Pairs(starts, found.numbers, found.similarities)
         self.against = np.full(n, NO_ROW)
-        comparing = self._comparing._replace(
-            usable=compare is not None, starts=np.zeros(n + 1, np.int64), against=self.against
-        )
+        comparing = self._comparing._replace(usable=compare is not None, starts=none, against=self.against)
         comparing.asked[0] = 0  # an exception may have left some
         at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
         while at < n:
