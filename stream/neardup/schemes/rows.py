@@ -6,7 +6,7 @@ function. ``tests/laws`` runs every law on every row.
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
@@ -33,13 +33,17 @@ _MODULES = {
 }
 
 
+@functools.cache
+def _row(module: str, name: str) -> AnyScheme:
+    scheme: AnyScheme = getattr(import_module(module), name)
+    return scheme
+
+
 class _Rows(Mapping[str, AnyScheme]):
     """The table. It imports the module of a scheme when the row is read: a program that uses one scheme loads one."""
 
     def __getitem__(self, name: str) -> AnyScheme:
-        module, row = _MODULES[name]
-        scheme: AnyScheme = getattr(sys.modules.get(module) or import_module(module), row)
-        return scheme
+        return _row(*_MODULES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)

@@ -35,14 +35,7 @@ from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.arrow.batches import Damaged
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
-from neardup_workers.outside.readers.blocks import (
-    STDIN,
-    Blocks,
-    Content,
-    Interrupted,
-    first_block,
-    opened,
-)
+from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, first_block, opened
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
 from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, UnreadTimes, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
@@ -65,7 +58,6 @@ from neardup_workers.outside.web.extraction import Extracted, Extraction, Extrac
 from neardup_workers.outside.web.pages import Page, page_document
 
 _log = logging.getLogger(__name__)
-# The name of standard input in reports.
 _STDIN_NAME = "standard input"
 # A file with a zero byte among its first bytes is not a text: the same rule and number as git.
 _BINARY_BYTES = 8000
