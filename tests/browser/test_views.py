@@ -292,7 +292,8 @@ def test_sources_are_searched_sorted_and_stay_under_the_hands_of_a_reader(filled
     every = filled.show("sources", f"document.querySelector('tbody') && {names}")
     ordered = "document.querySelector('th[aria-sort=ascending]')"
     found = filled.show("sources?sort=source", f"{ordered} && {names}")
-    assert (len(found), sorted(found, key=str.lower)[:3]) == (len(every), found[:3])
+    named = [name for name in found if name != "no source"]
+    assert (len(found), sorted(named, key=str.lower)[:3]) == (len(every), named[:3])
     part = every[0][2:7]
     having = [name for name in every if part in name]
     assert filled.show(f"sources?q={part}", f"{names}.length === {len(having)} && {names}") == having

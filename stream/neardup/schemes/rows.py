@@ -33,17 +33,16 @@ _MODULES = {
 }
 
 
-@functools.cache
-def _row(module: str, name: str) -> AnyScheme:
-    scheme: AnyScheme = getattr(import_module(module), name)
-    return scheme
+_loaded = functools.cache(import_module)
 
 
 class _Rows(Mapping[str, AnyScheme]):
     """The table. It imports the module of a scheme when the row is read: a program that uses one scheme loads one."""
 
     def __getitem__(self, name: str) -> AnyScheme:
-        return _row(*_MODULES[name])
+        module, row = _MODULES[name]
+        scheme: AnyScheme = getattr(_loaded(module), row)
+        return scheme
 
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)

@@ -116,7 +116,13 @@ def calls(read):
     return counting
 
 READERS = {name: through(name) for name in ("lines", "array", "csv", "tsv", "mbox", "warc")}
-READERS |= {"mail": lambda content: FORMATS["mail"].document(content, "name"), "compressed": archive}
+def mail(content):
+    try:
+        return FORMATS["mail"].document(content, "name", lambda *given: None)
+    except TypeError:  # of an earlier version
+        return FORMATS["mail"].document(content, "name")
+
+READERS |= {"mail": mail, "compressed": archive}
 READERS |= {name: calls(through(name)) for name in ("arrow", "parquet")}
 READERS["zstandard"] = archive
 READERS["feed"] = calls(lambda content: parse(content, "http://127.0.0.1/feed", "application/rss+xml"))

@@ -208,7 +208,8 @@ def test_topics_create_says_that_a_topic_keeps_its_partitions(program: Program) 
         "    number = 3 if name.endswith('documents') else plan.partitions\n"
         "    return Of(partitions=number, configs={**plan.configs, 'min.insync.replicas': '2'}, replication=3)\n"
         "admin = Of(nodes=lambda: 3, create_topics=lambda specs: [], describe=describe)\n"
-        "topics.connect = lambda settings: Of(admin=admin, close=lambda: None, **vars(admin))\n"
+        "bounds = lambda name, **given: {}\n"
+        "topics.connect = lambda settings: Of(admin=admin, close=lambda: None, bounds=bounds, **vars(admin))\n"
         "topics.create(settings)\n"
     )
     done = program.code(code)

@@ -103,6 +103,9 @@ class Admin:
         spec = self.specs[name]
         return TopicDescription(name, spec.partitions, spec.replication, spec.configs)
 
+    def bounds(self, name: str, *, written: bool = False) -> dict[int, tuple[int, int]]:
+        return {}
+
     def close(self) -> None:
         pass
 
