@@ -51,9 +51,7 @@ def test_forms_with_other_figures_are_kept_and_their_reprints_dropped() -> None:
         "a correction of a name: kept",
         "a correction of a name by one that begins alike: kept",
         "a correction of a word: kept",
-    ], (
-        "a correction of a single word without a mark is not seen, unless it is a name that shares nothing with the other"
-    )
+    ], "a correction of a single word without a mark is not seen, unless it is a name unlike the other"
     assert len(results) == 11
 
 
