@@ -44,7 +44,6 @@ def section(number: int) -> str:
 
 
 PAIRS = [
-    ("evening-wire", "mirror-of-harbour-post"),
     ("harbour-post", "evening-wire"),
     ("harbour-post", "mirror-of-harbour-post"),
 ]
