@@ -45,7 +45,9 @@ function open() {
   }
   view.replaceChildren();
   view.setAttribute('aria-busy', 'true');
-  onFigures = show(view, { rest, query: new URLSearchParams(query), signal, named, ready: () => view.setAttribute('aria-busy', 'false') }) ?? null;
+  // The view before, whose requests end now, says nothing of this one.
+  const ready = () => { if (!signal.aborted) view.setAttribute('aria-busy', 'false'); };
+  onFigures = show(view, { rest, query: new URLSearchParams(query), signal, named, ready }) ?? null;
   if (latest) onFigures?.(latest);
 }
 
