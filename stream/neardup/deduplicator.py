@@ -184,7 +184,7 @@ class Deduplicator:
 
         return self._run(documents, self._query_signer, neighbours, "neighbours")
 
-    def decide(self, documents: Iterable[Document]) -> list[Verdict]:
+    def decide(self, documents: Iterable[Document], *, reference: bool = False) -> list[Verdict]:
         """Add each document and decide whether to keep it.
 
         A document is dropped only if its content was compared with that of an original in its window, and their
@@ -193,6 +193,7 @@ class Deduplicator:
 
         Args:
             documents: in order of arrival.
+            reference: they are a set that later ones may repeat: none is compared, and each that is not a copy is kept.
 
         Returns:
             One verdict for each document, in order.
@@ -208,7 +209,7 @@ class Deduplicator:
         """
 
         def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
-            verdicts = list(self._decider.decide(chunk, signed))
+            verdicts = list(self._decider.decide(chunk, signed, reference=reference))
             self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
             return verdicts
 

@@ -11,14 +11,16 @@ from neardup_workers.running.commands.dedup.command import run
 OUTPUTS = ("kept", "removed", "rejects", "verdicts", "clusters")
 
 
-def deduplicated(*paths, folder=Path(), follow=False, annotate=False, window_from=None, keep=None, **settings):
+def deduplicated(
+    *paths, folder=Path(), follow=False, annotate=False, window_from=None, keep=None, against=None, **settings
+):  # fmt: skip
     """The outputs of a run by name, in a folder."""
     interval = sys.getswitchinterval()
     names = {name: str(folder / f"out-{name}") for name in (*OUTPUTS, "summary")}
     options = DedupOptions(
         [str(path) for path in paths], quiet=True, rejects=names["rejects"], summary_json=names["summary"],
         removed=names["removed"], verdicts=names["verdicts"], clusters=names["clusters"], output=names["kept"],
-        annotate=annotate, follow=follow, window_from=window_from, keep=keep,
+        annotate=annotate, follow=follow, window_from=window_from, keep=keep, against=against,
     )  # fmt: skip
     try:
         ended = run(options, load(settings, None))

@@ -118,12 +118,13 @@ class Decider:
         finally:
             self._open = False
 
-    def decide(self, documents: Sequence[Document], signed: Signed) -> Iterator[Verdict]:
+    def decide(self, documents: Sequence[Document], signed: Signed, *, reference: bool = False) -> Iterator[Verdict]:
         """Match and decide documents.
 
         Args:
             documents: in order of arrival.
             signed: what the signer made of them.
+            reference: as for ``decide_columns``.
 
         Returns:
             One verdict for each document, in order.
@@ -134,7 +135,9 @@ class Decider:
         accepted = np.ones(len(documents), np.bool_)
         if signed.refusals:
             accepted[[refusal.position for refusal in signed.refusals]] = False
-        decided = self.decide_columns(accepted, signed, texts=lambda at: [documents[n].text for n in at])
+        decided = self.decide_columns(
+            accepted, signed, texts=lambda at: [documents[n].text for n in at], reference=reference
+        )
         reasons: list[str | None] = [None] * len(documents)
         for refusal in signed.refusals:
             reasons[refusal.position] = refusal.reason
@@ -142,7 +145,7 @@ class Decider:
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
-        texts: Texts | None = None,
+        texts: Texts | None = None, reference: bool = False,
     ) -> Decided:  # fmt: skip
         """Match and decide arrivals, without an object for each.
 
@@ -151,6 +154,7 @@ class Decider:
             signed: what the signer made of the documents among them.
             seen: called with each slice of the batch, which holds the pairs of its documents.
             texts: returns the texts of arrivals, to name what they say that is new; without it nothing is named.
+            reference: compare the arrivals with nothing, so that each is an original: of a set that later ones repeat.
 
         Raises:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
@@ -161,7 +165,7 @@ class Decider:
         against: list[npt.NDArray[np.int64]] = []
         offset, new = self._offset(), NOTHING_NEW
         with self.step():
-            verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, against, seen)))
+            verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, against, seen, reference)))
             if texts is not None and is_novel(self._matcher.config):
                 new = self._new(verdicts, np.concatenate(against), texts, offset)
             ids = self._original_ids(verdicts)
@@ -249,14 +253,9 @@ class Decider:
         return self._first_slot
 
     def _decide(
-        self,
-        accepted: npt.NDArray[np.bool_],
-        signed: Signed,
-        offset: int,
-        relations: list[Relations],
-        against: list[npt.NDArray[np.int64]],
-        seen: Callable[[Slice], None] | None,
-    ) -> Iterator[Verdicts]:
+        self, accepted: npt.NDArray[np.bool_], signed: Signed, offset: int, relations: list[Relations],
+        against: list[npt.NDArray[np.int64]], seen: Callable[[Slice], None] | None, reference: bool,
+    ) -> Iterator[Verdicts]:  # fmt: skip
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share, ``against`` the rows that they are compared with."""
         batch, count, first = signed.batch, len(accepted), 0
@@ -268,7 +267,7 @@ class Decider:
             batch.fixed.shape[1], rows, columns,
         )  # fmt: skip
         rows = rows[: batch.size]
-        for part in self._matcher.slices(batch, leads=True):
+        for part in self._matcher.slices(batch, probe=not reference, leads=True):
             end = count if part.end == batch.size else int(rows[part.end])
             arrivals = Arrivals._make(column[first:end] for column in columns)
             similarity = part.matches.similarity
@@ -286,7 +285,8 @@ class Decider:
             pairs = NOTHING_FOUND
             if len(led.items):
                 pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
-            yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
+            compare = None if reference else self._compare(batch, rows, first, offset)
+            yield self.decisions.decide(arrivals, pairs, compare)
             against.append(self.decisions.against)
             if seen is not None:
                 seen(part)

@@ -82,6 +82,12 @@ AllowLoss = Annotated[
 class DedupOptions(SessionOptions):
     """The arguments of ``dedup``."""
 
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against", metavar="PATH", help="drop what repeats these documents too, which are not written; repeat it"
+        ),
+    ] = None
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="write the kept documents to a file"),

@@ -31,8 +31,8 @@ from neardup_workers.outside.settings.declared import (
 OPTIONS_MAX = 40
 # The settings that have an option: those that most uses name, and those that only make sense for one run.
 TYPED = frozenset((
-    "scheme", "preset", "threshold", "recall", "min_similarity", "shingles", "k", "languages", "measure", "verify",
-    "novelty", "window_seconds", "lateness_seconds", "window_documents", "input_format", "fields", "html",
+    "scheme", "preset", "threshold", "recall", "min_similarity", "shingles", "k", "measure", "verify", "novelty",
+    "window_seconds", "lateness_seconds", "window_documents", "input_format", "fields", "html",
     "representative", "strict", "sign_threads",
     "bootstrap_servers", "topic_prefix", "kafka_config", "shards", "instance", "health_port", "verdicts",
     "allow_gap", "standbys", "log_format",

@@ -35,7 +35,7 @@ from neardup_workers.outside.outputs.sources import Sources, source_names
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of
 from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, counts_of, kept_as_new, verdict_lines
 from neardup_workers.outside.outputs.window_file import fill, keep
-from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.interpreter import share_interpreter
 from neardup_workers.outside.readers.entries import PASSED, Entry, LineRows, TableRows
 from neardup_workers.outside.settings.files import Settings, fields_of, with_file_window
@@ -50,12 +50,16 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     settings = with_file_window(settings)
     if options.truth:
         others = {"--follow": options.follow, "--window-from": options.window_from is not None}
+        others["--against"] = bool(options.against)
         check_truth(options, settings, options.verdicts, "--verdicts", others=others)
+    if options.against and options.window_from is not None:
+        raise Failure(Exit.USAGE, "--window-from and --against both say what came before: leave one of them out")
     archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
     with (
         Session(
             settings,
             options,
+            before=options.against or (),
             follow=options.follow,
             prints=options.output is None and archive is None,
             every_line=True,
@@ -70,6 +74,9 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         decider = Decider(matcher)
         if options.window_from is not None:
             fill(matcher, options.window_from, decider, salvage=options.salvage)
+        for signed in session.signed(options.against or (), signer):
+            decider.decide_columns(np.ones(signed.batch.size, np.bool_), signed, reference=True)
+            session.bound_window(matcher.table)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             outputs.add(chunk, signed, decider, partial(count_losses, session.losses, matcher, signed.batch))
             session.bound_window(matcher.table)
