@@ -11,6 +11,7 @@ from program import Program
 # replaced by ones that count. Where a library does the work, the calls of functions are counted.
 COUNTED = """
 import importlib, json, pkgutil, re, sys, types, zlib, zstandard
+from backports import zstd
 import neardup_workers.outside.readers as rooms
 from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.readers import compression
@@ -69,7 +70,13 @@ class Zlib:
     error, MAX_WBITS = zlib.error, zlib.MAX_WBITS
     decompressobj = staticmethod(lambda bits: Member(zlib.decompressobj(bits)))
 
-class Zstandard:
+class Zstd:
+    def __getattr__(self, name):
+        return getattr(zstd, name)
+    def ZstdDecompressor(self, *given):
+        return Member(zstd.ZstdDecompressor(*given))
+
+class Zstandard:  # of earlier versions
     def __getattr__(self, name):
         return getattr(zstandard, name)
     def ZstdDecompressor(self, *given, **options):
@@ -81,7 +88,7 @@ def bytes_(*values):
     count(len(made))
     return made
 
-compression.zlib, compression.zstandard = Zlib, Zstandard()
+compression.zlib, compression.zstd, compression.zstandard = Zlib, Zstd(), Zstandard()
 modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(rooms.__path__, rooms.__name__ + ".")]
 for module in modules:
     for name, value in list(vars(module).items()):

@@ -6,17 +6,16 @@ import gzip
 from collections.abc import Callable
 from typing import IO, Any
 
-import zstandard
-
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.interpreter import zstd
 from neardup_workers.outside.readers.formats import FORMATS
 from neardup_workers.outside.readers.paths import display
 
 # Ending -> a writer of that format over a file. No time of the clock goes in, so equal lines make equal files.
 _PACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda file: gzip.GzipFile("", "wb", 6, file, 0),
-    ".zst": lambda file: zstandard.ZstdCompressor().stream_writer(file, closefd=False),
+    ".zst": lambda file: zstd.ZstdFile(file, "wb"),
 }
 
 

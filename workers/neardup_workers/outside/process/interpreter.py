@@ -1,10 +1,16 @@
-"""The interpreter of a process that works without a pause: its garbage collector, its threads, its free memory."""
+"""The interpreter: garbage collector, threads and free memory of a process that works without a pause; ``zstd``."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import sys
+
+# Zstandard is a part of the standard library from Python 3.14 on; before, it is a package of its own.
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
 
 # New objects between two runs of the garbage collector. A step makes thousands of records without reference cycles, so
 # the default of 700 costs a tenth of a signer's time.

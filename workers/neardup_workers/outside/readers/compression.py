@@ -14,7 +14,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
-import zstandard
+from neardup_workers.outside.process.interpreter import zstd
 
 # The endings of compressed files.
 COMPRESSED_ENDINGS = (".gz", ".zst")
@@ -22,12 +22,14 @@ COMPRESSED_ENDINGS = (".gz", ".zst")
 BLOCK_BYTES = 1 << 18
 # Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB of input makes at most 32 MiB.
 _ZSTD_INPUT_BYTES = 1 << 10
-# Maximum window of a Zstandard frame in bytes: the default of the format's own tool (2^27).
-_ZSTD_WINDOW_BYTES_MAX = 1 << 27
+# Maximum window of a Zstandard frame, as a power of 2 in bytes: the default of the format's own tool.
+_ZSTD_WINDOW_BITS_MAX = 27
 # What the library says about a larger window.
 _WINDOW_ERROR = "too much memory"
 # Maximum bytes of a dictionary. Archives have some hundred kilobytes; the format's own tool makes 110 kB by default.
 _DICTIONARY_BYTES_MAX = 1 << 24
+# A dictionary without this beginning is a text that frames refer to.
+_ENTROPY_MAGIC = b"\x37\xa4\x30\xec"
 _ZSTD_MAGIC, _DICTIONARY_MAGIC = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"
 # The magic number of a skippable frame, and its size.
 _FRAME_HEAD_BYTES = 8
@@ -56,7 +58,7 @@ class Corrupt(Exception):
 COMPRESSION_REASONS: dict[str, str] = {
     "corrupt": "the compressed data is damaged or cut off",
     "wacz_empty": "the WACZ file holds no archive (archive/*.warc.gz)",
-    "zstd_window": f"the window of this Zstandard content is larger than {_ZSTD_WINDOW_BYTES_MAX >> 20} MiB: "
+    "zstd_window": f"the window of this Zstandard content is larger than {1 << _ZSTD_WINDOW_BITS_MAX - 20} MiB: "
     "decompress it first (zstd -d --long=31), or compress it with --long=27 or less",
 }
 
@@ -69,7 +71,7 @@ class Tape:
 
     def __init__(self) -> None:
         self.resumes = False
-        self.dictionary: zstandard.ZstdCompressionDict | None = None
+        self.dictionary: zstd.ZstdDict | None = None
         self._held = bytearray()
         self._at = 0  # of the first byte of ``_held`` that is not in a piece yet
         self._taken = 0  # bytes of the present member in pieces
@@ -212,8 +214,7 @@ def _before_damage(member: zlib._Decompress, block: bytes) -> Iterator[bytes]:
 
 
 def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
-    context = zstandard.ZstdDecompressor(tape.dictionary, max_window_size=_ZSTD_WINDOW_BYTES_MAX)
-    frame = context.decompressobj()
+    frame = _frame(tape.dictionary)
     parts: list[bytes] = []
     size = 0
     for block in blocks:
@@ -222,10 +223,10 @@ def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
             while piece:
                 if frame.eof:
                     tape.begin(len(piece) + max(0, len(block) - at - _ZSTD_INPUT_BYTES))
-                    frame = context.decompressobj()
+                    frame = _frame(tape.dictionary)
                 try:
                     parts.append(frame.decompress(piece))
-                except zstandard.ZstdError as error:
+                except zstd.ZstdError as error:
                     yield from _in_blocks(parts)
                     raise Corrupt("zstd_window" if _WINDOW_ERROR in str(error) else "corrupt") from error
                 piece = frame.unused_data if frame.eof else b""
@@ -240,6 +241,10 @@ def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
     yield from _in_blocks(parts)
     if not frame.eof:
         raise Corrupt
+
+
+def _frame(dictionary: zstd.ZstdDict | None) -> zstd.ZstdDecompressor:
+    return zstd.ZstdDecompressor(dictionary, {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_BITS_MAX})
 
 
 def _in_blocks(parts: list[bytes]) -> Iterator[bytes]:
@@ -266,17 +271,17 @@ def _unzstd_by_dictionary(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes
     yield from _unzstd(itertools.chain((bytes(held[size:]),), blocks), tape)
 
 
-def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict:
+def _dictionary(content: bytes) -> zstd.ZstdDict:
     """Return a dictionary that may be compressed itself. Raises ``Corrupt``."""
     held = bytearray()
     for part in _unzstd((content,), Tape()) if content.startswith(_ZSTD_MAGIC) else (content,):
         held += part
         if len(held) > _DICTIONARY_BYTES_MAX:
             raise Corrupt
-    dictionary = zstandard.ZstdCompressionDict(bytes(held))
     try:
-        zstandard.ZstdDecompressor(dictionary).decompressobj()
-    except zstandard.ZstdError as error:
+        dictionary = zstd.ZstdDict(bytes(held), is_raw=not held.startswith(_ENTROPY_MAGIC))
+        _frame(dictionary)
+    except (zstd.ZstdError, ValueError) as error:
         raise Corrupt from error
     return dictionary
 

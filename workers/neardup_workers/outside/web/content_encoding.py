@@ -11,13 +11,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import zstandard
+from neardup_workers.outside.process.interpreter import zstd
 
 _STEP_BYTES = 1 << 18
-# Bytes of packed input at a time for formats whose unpackers take no limit on the output: 4 bytes can say 128 KiB.
-_INPUT_BYTES = 1 << 10
 # Maximum window of a Zstandard frame in HTTP (RFC 9659).
-_ZSTD_WINDOW_BYTES_MAX = 8 << 20
+_ZSTD_WINDOW: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 
 # Controls that no text has, among so many bytes at its beginning. Escape switches alphabets in ISO 2022.
 _CONTROLS = frozenset((*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20)))
@@ -78,15 +76,16 @@ def _deflate(payload: bytes) -> Iterator[bytes]:
 
 
 def _zstd(payload: bytes) -> Iterator[bytes]:
-    frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX).decompressobj()
+    frame = zstd.ZstdDecompressor(options=_ZSTD_WINDOW)
     try:
-        for at in range(0, len(payload), _INPUT_BYTES):
-            if not frame.eof:
-                yield frame.decompress(payload[at : at + _INPUT_BYTES])
-    except zstandard.ZstdError as error:
+        while not frame.eof:
+            part = frame.decompress(payload, _STEP_BYTES)
+            payload = b""  # the decompressor keeps the remaining input
+            if not part and not frame.eof and frame.needs_input:
+                raise _Damaged
+            yield part
+    except zstd.ZstdError as error:
         raise _Damaged from error
-    if not frame.eof:
-        raise _Damaged
 
 
 def _brotli(payload: bytes) -> Iterator[bytes]:

@@ -29,12 +29,12 @@ from typing import Any
 import cramjam
 import numpy as np
 import numpy.typing as npt
-import zstandard
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
 from lz4.frame import LZ4FrameDecompressor
 
 from neardup.machine.compile import kernel
+from neardup_workers.outside.process.interpreter import zstd
 from neardup_workers.outside.transport.kafka.client_internals import fetches
 from neardup_workers.outside.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
 
@@ -83,7 +83,7 @@ def unpack(codec: int, data: bytes, bytes_max: int) -> bytes:
             if size > bytes_max:
                 raise TooLargeToUnpackError
             chunks.append(chunk)
-    except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError, struct.error, cramjam.DecompressionError) as error:
+    except (zlib.error, zstd.ZstdError, RuntimeError, EOFError, struct.error, cramjam.DecompressionError) as error:
         raise DamagedError(str(error)) from error
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -111,9 +111,15 @@ def _lz4(data: bytes, bytes_max: int) -> Iterator[bytes]:
 
 
 def _zstd(data: bytes, bytes_max: int) -> Iterator[bytes]:
-    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-        while chunk := reader.read(_CHUNK_BYTES):
+    while data:  # a frame; there may be several
+        frame = zstd.ZstdDecompressor()
+        while not frame.eof:
+            chunk = frame.decompress(data, _CHUNK_BYTES)
+            data = b""
+            if not chunk and not frame.eof and frame.needs_input:
+                raise EOFError("the data breaks off")
             yield chunk
+        data = frame.unused_data
 
 
 def _snappy(data: bytes, bytes_max: int) -> Iterator[bytes]:

@@ -26,12 +26,11 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-import zstandard
-
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.interpreter import zstd
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import Line
 from neardup_workers.outside.readers.warc import described, split_head
@@ -260,8 +259,7 @@ class Archive:
         if self._path.endswith(".gz"):
             return zlib.compressobj(wbits=_GZIP)
         if self._path.endswith(".zst"):
-            packer: _Packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
-            return packer
+            return zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: True})
         return _Plain()
 
 
