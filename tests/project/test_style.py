@@ -53,12 +53,13 @@ BANNED_NAMES = {
     "np.random": "derive numbers from Config.seed with hashing.derive_seed",
     "os.environ": "take a setting as a field of Config",
 }
-# Module -> what it alone may use: what must be known before any kernel exists, the files of compiled kernels, and the
-# windows of ``load_window`` and ``save_window``.
+# Module -> what it alone may use: what must be known before any kernel exists, the files of compiled kernels, the
+# windows of ``load_window`` and ``save_window``, and the addresses of objects that a kernel reads.
 ALLOWED = {
     "neardup.machine.stored": {"pathlib"},
     "neardup.kernel_folder": {"os", "os.environ", "pathlib", "sys"},
     "neardup": {"pathlib"},
+    "neardup.pairs.values": {"id"},
 }
 # File -> what it uses of the compiler, outside of its room: documented interfaces only.
 PUBLIC_COMPILER = {

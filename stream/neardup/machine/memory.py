@@ -69,6 +69,16 @@ def words_at(address, length):
     """The array of ``length`` numbers ``uint32`` at an address. The caller keeps what owns the memory."""
 
 
+@without_model(_view(types.int64), types.Array(types.int64, 1, "C"), address=types.int64, length=types.int64)
+def longs_at(address, length):
+    """The array of ``length`` numbers ``int64`` at an address. The caller keeps what owns the memory."""
+
+
+@without_model(_view(types.float64), types.Array(types.float64, 1, "C"), address=types.int64, length=types.int64)
+def floats_at(address, length):
+    """The array of ``length`` numbers ``float64`` at an address. The caller keeps what owns the memory."""
+
+
 def _prefetch(code: Code, array: Value, index: Value) -> None:
     for_reading, keep, data = I32(0), I32(3), I32(1)
     address = code.address(array, index, I8)

@@ -20,7 +20,7 @@ from neardup.documents.ids import (
     separated_keys,
 )
 from neardup.errors import ConfigError
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import hash_strings, string_hash
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence, Keys, fixed_evidence, select_ragged
@@ -301,12 +301,17 @@ def _known(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt
 @kernel("const f64[], i64[], bool[]")
 def _to_microseconds(seconds, times, keepable):
     for i in range(len(seconds)):
-        missing = seconds[i] != seconds[i]
-        keepable[i] = missing or abs(seconds[i]) < SECONDS_MAX
-        if missing:
-            times[i] = NO_TIME
-        else:
-            times[i] = np.int64(np.rint(seconds[i] * MICROSECONDS)) if keepable[i] else np.int64(0)
+        times[i], keepable[i] = microseconds_of(seconds[i])
+
+
+@inlined
+def microseconds_of(seconds):
+    """The time in microseconds, ``NO_TIME`` for what is not a number; and whether it can be stored."""
+    if seconds != seconds:
+        return NO_TIME, True
+    if abs(seconds) < SECONDS_MAX:
+        return np.int64(np.rint(seconds * MICROSECONDS)), True
+    return np.int64(0), False
 
 
 def _time_of(seconds: float | None) -> int | None:

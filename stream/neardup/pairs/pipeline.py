@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal, check_type
-from neardup.documents.ids import ID_BYTES_MAX, salts, same_collection, separated_contents
+from neardup.documents.ids import salts, same_collection, separated_contents
 from neardup.errors import ConfigError
 from neardup.pairs.batches import (
     Batch,
     bytes_of,
-    id_column,
     make_batch,
     removal_batch,
     rows_of,
@@ -26,14 +25,13 @@ from neardup.pairs.batches import (
     sizes_of,
     sound_columns,
     table_items,
-    times_of,
 )
 from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
-from neardup.pairs.values import converted, wrong_values
+from neardup.pairs.values import PlainReader, admitted, converted, wrong_values
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
@@ -85,12 +83,27 @@ class Signer:
         self._queries = queries
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
+        self._readers: list[PlainReader] = []  # those that no thread uses now
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
-        if isinstance(documents, DocumentColumns):
+        if type(documents) is not list and isinstance(documents, DocumentColumns):
             return self._sign_columns(documents)
+        if self.config.plan.kind != "text":
+            return self._sign_any(documents)
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = PlainReader(self.config.text_characters_max, separate=self.config.separate)
+        try:
+            plain = reader.read(documents)
+            return self._sign_any(documents) if plain is None else self._sign_admitted(*plain)
+        finally:
+            self._readers.append(reader)
+
+    def _sign_any(self, documents: Sequence[Document]) -> Signed:
+        """The same for documents that may have values of any types."""
         query = self._scheme.query
         if self._queries and query is not None:
             documents = [query(document, self.config.plan) for document in documents]
@@ -142,15 +155,18 @@ class Signer:
 
     def _sign(self, documents: Sequence[Document]) -> Signed:
         """The same for documents whose values have the types that they should have."""
+        return self._sign_admitted(documents, *admitted(documents, separate=self.config.separate))
+
+    def _sign_admitted(
+        self, documents: Sequence[Document], ids: Column, times: npt.NDArray[np.int64], refused: dict[int, str]
+    ) -> Signed:
+        """The same with their ids and times, and the reasons of unusable ones, by position."""
         plan, scheme = self.config.plan, self._scheme
-        ids, times, refused = self._admit(documents)
-        positions: Sequence[int] = range(len(documents))
-        usable = documents
-        if refused:
-            positions = [i for i in positions if i not in refused]
-            usable = rows_of(documents, positions)
-        signing = scheme.sign(scheme, usable, plan)
-        refused |= {positions[i]: why for i, why in signing.refused.items()}
+        every = range(len(documents))
+        positions: Sequence[int] = [i for i in every if i not in refused] if refused else every
+        signing = scheme.sign(scheme, rows_of(documents, positions) if refused else documents, plan)
+        if signing.refused:
+            refused = refused | {positions[i]: why for i, why in signing.refused.items()}
         if refused:
             positions = [i for i in positions if i not in refused]
             ids, times = Column(*select_ragged(*ids, np.array(positions, np.int64))), times[positions]
@@ -164,18 +180,6 @@ class Signer:
             batch = select(batch, np.flatnonzero(~too_large)) if too_large.any() else batch
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, signing.characters, signing.features)
-
-    def _admit(self, documents: Sequence[Document]) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
-        """The ids of documents as a column and their times; the reasons of unusable ones, by position."""
-        ids, unusable = id_column(documents, separate=self.config.separate)
-        times, keepable = times_of(documents)
-        refused = dict(unusable)
-        if not keepable.all():
-            refused |= dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
-        if len(ids.data) > ID_BYTES_MAX:
-            too_long = np.flatnonzero(np.diff(ids.starts) > ID_BYTES_MAX)
-            refused |= dict.fromkeys(too_long.tolist(), "id_too_long")
-        return ids, times, refused
 
 
 class Slice(NamedTuple):

@@ -1,4 +1,9 @@
-"""Which values of documents have types that can be signed, and which of their times can be true."""
+"""Which values of documents have types that can be signed, and which of their times can be true.
+
+A document is *plain* if it is a ``Document`` itself, its id and its text are strings, its time is a float or ``None``,
+and nothing of it is unusual. Plain documents are read where CPython has them, in one compiled call, without a look-up
+of a name and without a list for each field. The functions for the others convert and refuse.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,34 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.dates import AHEAD_SECONDS
-from neardup.documents.document import COLLECTION, ID, REASONS, TEXT, TIMESTAMP, Document, Refusal
-from neardup.documents.ids import SEPARATOR, wrong_collection
+from neardup.documents.document import COLLECTION, ID, REASONS, TEXT, TIMESTAMP, Column, Document, Refusal
+from neardup.documents.ids import ID_BYTES_MAX, SEPARATOR, wrong_collection
 from neardup.errors import Reason
-from neardup.pairs.batches import MICROSECONDS, Batch
+from neardup.features.texts.raw_texts import RawTexts
+from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_longer
+from neardup.machine.compile import inlined, kernel
+from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
+from neardup.pairs.batches import MICROSECONDS, Batch, id_column, microseconds_of, times_of
 from neardup.pairs.json_lines import event_seconds
 from neardup.window import NO_TIME
+
+# Where CPython keeps what is read of an object, in bytes from its address: its type, the number of a float, the first
+# item of a tuple. Then the addresses of three types, and of ``None``.
+_LAYOUT = np.array(
+    [object.__basicsize__ - 8, float.__basicsize__ - 8, tuple.__basicsize__, *map(id, (Document, str, float, None))],
+    np.int64,
+)
+_POINTER_BYTES = 8
+_ID, _TEXT, _TIMESTAMP, _COLLECTION = map(Document._fields.index, ("id", "text", "timestamp", "collection"))
+_SEPARATOR = np.uint8(ord(SEPARATOR))
+# Room for the ids of a batch at first: bytes an id, and at least.
+_ID_BYTES, _IDS_BYTES_MIN = 64, 1024
 
 
 def converted(documents: list[Document]) -> list[Document]:
@@ -105,6 +126,20 @@ def _wrong_value(document: Document, kind: str) -> str | None:
     return None
 
 
+def admitted(documents: Sequence[Document], *, separate: bool) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
+    """Return the ids of documents as a column, and their times in microseconds; the reasons of unusable ones, by
+    position."""
+    ids, unusable = id_column(documents, separate=separate)
+    times, keepable = times_of(documents)
+    refused = dict(unusable)
+    if not keepable.all():
+        refused |= dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
+    if len(ids.data) > ID_BYTES_MAX:
+        too_long = np.flatnonzero(np.diff(ids.starts) > ID_BYTES_MAX)
+        refused |= dict.fromkeys(too_long.tolist(), "id_too_long")
+    return ids, times, refused
+
+
 def without_future(batch: Batch, now_seconds: float) -> tuple[Batch, npt.NDArray[np.int64]]:
     """Return a batch in which no time lies more than ``AHEAD_SECONDS`` after ``now_seconds``, and the rows whose time
     did (``int64[m]``): they have none. One such time would make every later document late for the window."""
@@ -114,3 +149,130 @@ def without_future(batch: Batch, now_seconds: float) -> tuple[Batch, npt.NDArray
     times = batch.times.copy()
     times[rows] = NO_TIME
     return batch._replace(times=times), rows
+
+
+class _Columns(NamedTuple):
+    """What is read of n documents: their times (``int64[n]``), where the texts are, the bytes of the ids one after the
+    other, and where each begins (``int64[n + 1]``)."""
+
+    times: npt.NDArray[np.int64]
+    texts: RawTexts
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+
+
+class Plain(NamedTuple):
+    """Plain documents with their texts, their ids (with ``separate`` the full ones), times in microseconds, and refused
+    ones: none."""
+
+    documents: HeldDocuments
+    ids: Column
+    times: npt.NDArray[np.int64]
+    refused: dict[int, str]
+
+
+class PlainReader:
+    """Reads plain documents with texts. One thread at a time may use it, and the texts are valid until its next call.
+
+    Args:
+        characters_max: longer texts are refused.
+        separate: documents may have collections.
+    """
+
+    def __init__(self, characters_max: int, *, separate: bool) -> None:
+        self._characters_max, self._separate = characters_max, separate
+        self._columns = _columns(1, _IDS_BYTES_MIN)
+
+    def read(self, documents: Sequence[Document]) -> Plain | None:
+        """Return the columns of documents; ``None`` if one of them is not plain."""
+        rows = tuple(documents)  # whatever becomes of a list, these stay
+        if len(rows) != len(self._columns.times):
+            self._columns = _columns(len(rows), _ID_BYTES * len(rows))
+        id_bytes, characters, longest = _read(id(rows), _LAYOUT, self._separate, self._columns)
+        if id_bytes > len(self._columns.ids):
+            self._columns = _columns(len(rows), id_bytes)
+            id_bytes, characters, longest = _read(id(rows), _LAYOUT, self._separate, self._columns)
+        if id_bytes < 0:
+            return None
+        times, texts, ids, id_starts = self._columns
+        if longest <= self._characters_max:
+            held = HeldTexts(texts, {}, characters, rows)
+        else:
+            held = without_longer(texts, self._characters_max, rows)
+        return Plain(HeldDocuments(rows, held), Column(ids[:id_bytes].copy(), id_starts.copy()), times.copy(), {})
+
+
+def _columns(n: int, id_bytes: int) -> _Columns:
+    texts = RawTexts(*np.empty((3, n), np.int64))
+    ids = np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
+    return _Columns(np.empty(n, np.int64), texts, ids, np.empty(n + 1, np.int64))
+
+
+@kernel("i64, const i64[], bool, _Columns", locked=True, direct=True)
+def _read(rows, layout, separate, columns):
+    """Fill in the columns of the documents in the tuple at an address.
+
+    Returns the bytes of the ids, of which those are written that have room, the characters of all texts, and of the
+    longest; -1 for the bytes if a document is not plain.
+    """
+    type_at, number_at, items_at, document, string, number, nothing = layout
+    at, characters, longest = np.int64(0), np.int64(0), np.int64(0)
+    columns.id_starts[0] = 0
+    for i in range(len(columns.times)):
+        row = _long(rows + items_at + _POINTER_BYTES * i)
+        if _long(row + type_at) != document:
+            return np.int64(-1), characters, longest
+        fields = longs_at(row + items_at, _COLLECTION + 1)
+        id_, text, time, collection = fields[_ID], fields[_TEXT], fields[_TIMESTAMP], fields[_COLLECTION]
+        if _long(id_ + type_at) != string or _long(text + type_at) != string:
+            return np.int64(-1), characters, longest
+        begin = at
+        if separate:
+            if collection != nothing:
+                if _long(collection + type_at) != string:
+                    return np.int64(-1), characters, longest
+                at = _put_string(collection, columns.ids, at, True)
+            if at < len(columns.ids):
+                columns.ids[at] = _SEPARATOR
+            at += 1
+        elif collection != nothing:
+            return np.int64(-1), characters, longest
+        at = _put_string(id_, columns.ids, at, False)
+        if at < begin or at - begin > ID_BYTES_MAX:
+            return np.int64(-1), characters, longest
+        columns.id_starts[i + 1] = at
+        columns.times[i], is_time = NO_TIME, True
+        if time != nothing:
+            if _long(time + type_at) != number:
+                return np.int64(-1), characters, longest
+            columns.times[i], is_time = microseconds_of(floats_at(time + number_at, 1)[0])
+        if not is_time:
+            return np.int64(-1), characters, longest
+        address, length, width, is_ascii = string_parts(text)
+        columns.texts.addresses[i], columns.texts.lengths[i] = address, length
+        columns.texts.widths[i] = 0 if is_ascii else width
+        characters += length
+        longest = max(longest, length)
+    return at, characters, longest
+
+
+@inlined
+def _long(address):
+    return longs_at(address, 1)[0]
+
+
+@inlined
+def _put_string(string, out, at, is_collection):
+    """Write the string at an address to ``out`` from ``at`` on, as far as it has room; return where it ends. A number
+    below any place if it is not ASCII, or a collection that cannot be one."""
+    address, length, _, is_ascii = string_parts(string)
+    if not is_ascii:
+        return np.int64(-2 * ID_BYTES_MAX)
+    codes, is_wrong = bytes_at(address, length), False
+    if at >= 0 and at + length <= len(out):
+        for p in range(length):
+            out[at + p] = codes[p]
+    if is_collection:
+        for p in range(length):
+            is_wrong |= codes[p] == _SEPARATOR
+    return np.int64(-2 * ID_BYTES_MAX) if is_wrong else at + length

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document, Features
 from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.reading import HeldTexts
 from neardup.machine.compile import kernel
 from neardup.machine.lanes import copy_range
 from neardup.schemes.parameters import Parameters, SchemeOptions
@@ -28,18 +29,20 @@ Starts = npt.NDArray[np.int64]
 
 class Reading(NamedTuple):
     """The features of usable documents, in order; why the others are refused (position -> key of ``REASONS``); the
-    number of characters read; and the normalised texts of the usable ones, where more is made of them."""
+    number of characters read; and where more is made of texts, the normalised ones of the usable and the raw ones of
+    all documents."""
 
     features: Features
     refused: dict[int, str]
     characters: int
     codes: CodePoints | None = None
+    held: HeldTexts | None = None
 
 
 class Signing(NamedTuple):
     """What a scheme makes of documents: content hashes (``uint64[n, 2]``) and evidence of the n usable ones, in order;
-    the reasons of the others, by position; the numbers of characters and of features that were read; the normalised
-    texts of the usable ones, where more is made of them."""
+    the reasons of the others, by position; the numbers of characters and of features that were read; and where more is
+    made of texts, the normalised ones of the usable and the raw ones of all documents."""
 
     contents: npt.NDArray[np.uint64]
     evidence: Evidence
@@ -47,6 +50,7 @@ class Signing(NamedTuple):
     characters: int
     features: int
     codes: CodePoints | None = None
+    held: HeldTexts | None = None
 
 
 class Evidence(NamedTuple):
@@ -159,9 +163,9 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 def sign_features(scheme: Scheme[Any], documents: Sequence[Document], plan: Plan) -> Signing:
     """Sign documents by their features: the functions of the scheme one after the other."""
-    features, refused, characters, codes = scheme.features(documents, plan)
+    features, refused, characters, codes, held = scheme.features(documents, plan)
     contents, evidence = scheme.contents(features), scheme.evidence(features, plan)
-    return Signing(contents, evidence, refused, characters, len(features.values), codes)
+    return Signing(contents, evidence, refused, characters, len(features.values), codes, held)
 
 
 # One example: the defaults of all settings.

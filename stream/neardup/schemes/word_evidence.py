@@ -17,6 +17,7 @@ from neardup.features.said.comparing_sets import numbers_of, said_parts
 from neardup.features.said.names import names_in
 from neardup.features.said.word_sets import NO_WORDS, word_sets
 from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.reading import HeldTexts
 from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
 
 
@@ -48,20 +49,22 @@ def with_word_sets(sign: Signs) -> Signs:
         if plan.novelty == "off":
             return sign(scheme, documents, plan)
         signing = sign(scheme, documents, plan._replace(novelty="off"))
-        assert signing.codes is not None, "novelty is for texts"  # ``check_novelty``
-        units, starts = sets_of(documents, signing.codes, plan, signing.refused)
+        codes, held = signing.codes, signing.held
+        assert codes is not None, "novelty is for texts"  # ``check_novelty``
+        assert held is not None, "with the normalised texts come the raw ones"
+        units, starts = sets_of(held, codes, plan, signing.refused)
         return signing._replace(evidence=with_first(ragged_evidence(units, starts), signing.evidence))
 
     return signed
 
 
 def sets_of(
-    documents: Sequence[Document], codes: CodePoints, plan: Any, refused: Collection[int] = ()
+    held: HeldTexts, codes: CodePoints, plan: Any, refused: Collection[int] = ()
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Return the word sets of documents but for those at the positions ``refused``, whose normalised texts are
-    ``codes``; see ``word_sets``."""
+    """Return the word sets of texts but for those at the positions ``refused``; ``codes`` are the others, normalised.
+    See ``word_sets``."""
     words = plan.novelty == "words"
-    names = names_in(documents, plan.normal_form, plan.text_characters_max, refused) if words else None
+    names = names_in(held, plan.normal_form, refused) if words else None
     return word_sets(codes, names, words=words)
 
 

@@ -223,6 +223,8 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "bytes_at": memory(np.uint8),
     "halves_at": memory(np.uint16),
     "words_at": memory(np.uint32),
+    "longs_at": memory(np.int64),
+    "floats_at": memory(np.float64),
 }  # fmt: skip
 
 

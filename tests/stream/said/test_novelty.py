@@ -17,6 +17,7 @@ from neardup.documents.document import Column, DocumentColumns
 from neardup.features.said.names import names_in
 from neardup.features.said.word_tables import _hash_of_word
 from neardup.features.texts.normalize import NormalForm
+from neardup.features.texts.reading import raw_texts_of
 
 SETTINGS = {
     "words": {"novelty": "words", "verify": "exact", "threshold": 0.45},
@@ -243,9 +244,10 @@ def test_names_are_those_of_running_text(columns: bool) -> None:
         ends = np.cumsum([0, *map(len, data)])
         column = Column(np.frombuffer(b"".join(data), np.uint8), ends)
         documents = DocumentColumns(column, np.full(len(texts), np.nan), column)
-    found = names_in(documents, NormalForm(), 1000)
+    held = raw_texts_of(documents, 1000)
+    found = names_in(held, NormalForm())
     for n, expected in enumerate(names):
         own = found.tokens[found.starts[n] : found.starts[n + 1]].tolist()
         assert own == [_hash_of_word(name) for name in expected.split()]
-    some = names_in(documents, NormalForm(), 1000, refused=[0, 6])
+    some = names_in(held, NormalForm(), refused=[0, 6])
     assert some.tokens.tolist() == found.tokens[found.starts[1] :].tolist()

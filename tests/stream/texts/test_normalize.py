@@ -116,9 +116,21 @@ def test_blank_texts_become_empty(blank: str) -> None:
 
 
 def test_an_empty_batch_is_an_empty_batch() -> None:
-    """No text, no column has an entry."""
-    codes = code_points([], NormalForm())
-    assert [len(column) for column in codes] == [0] * len(codes)
+    """No text, no column has an entry, and all sizes are 0."""
+    *columns, characters, longest, shortest = code_points([], NormalForm())
+    assert [len(column) for column in columns] == [0] * len(columns)
+    assert (characters, longest, shortest) == (0, 0, 0)
+
+
+def test_sizes_are_those_of_the_lengths() -> None:
+    """The sum, the greatest and the least of the lengths count texts of all kinds, also of those that are selected."""
+    codes = code_points(
+        ["One  two", "\u0434\u0432\u0430", "", "\ud800", "\ufb01\ufb01\ufb01\ufb01\ufb01"], NormalForm()
+    )
+    assert codes.lengths.tolist() == [7, 3, 0, 0, 10]
+    assert codes[-3:] == (20, 10, 0)
+    assert codes.select(codes.lengths > 0)[-3:] == (20, 10, 3)
+    assert codes.select(codes.lengths > 10)[-3:] == (0, 0, 0)
 
 
 def test_texts_do_not_depend_on_the_texts_before_them() -> None:

@@ -96,7 +96,7 @@ def word_codes(codes: CodePoints, *, historic: bool = False) -> WordCodes:
         codes: the normalised texts.
         historic: whether spellings of one word before about 1800 have one code.
     """
-    values, starts = np.empty(int(codes.lengths.sum()), np.uint64), np.zeros(len(codes.lengths) + 1, np.int64)
+    values, starts = np.empty(codes.characters, np.uint64), np.zeros(len(codes.lengths) + 1, np.int64)
     _take(codes, _kinds(), _skeleton(), historic, values, starts)
     return WordCodes(values[: starts[-1]].copy(), starts)
 

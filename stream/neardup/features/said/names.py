@@ -13,17 +13,16 @@ name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import Document
 from neardup.features.said.numbers import next_hash
 from neardup.features.texts.normalize import NormalForm, normalize
 from neardup.features.texts.raw_texts import RawTexts
-from neardup.features.texts.reading import raw_texts_of
+from neardup.features.texts.reading import HeldTexts
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import mix64
 from neardup.machine.memory import bytes_at, halves_at, words_at
@@ -65,30 +64,28 @@ def _case_table(form: NormalForm) -> CaseTable:
     return CaseTable(kinds, small)
 
 
-def names_in(
-    documents: Sequence[Document], form: NormalForm, characters_max: int, refused: Collection[int] = ()
-) -> Names:
+def names_in(held: HeldTexts, form: NormalForm, refused: Collection[int] = ()) -> Names:
     """Return the names of texts.
 
     Args:
-        documents: with their texts.
+        held: the texts as they were given.
         form: how texts are normalised.
-        characters_max: code points of a text at most.
-        refused: positions of documents that are left out.
+        refused: positions of texts that are left out.
     """
-    held = raw_texts_of(documents, characters_max)
     raw = held.raw
-    rows = np.setdiff1d(np.arange(len(raw.lengths)), np.fromiter(refused, np.int64, len(refused)))
-    raw = RawTexts(raw.addresses[rows], raw.lengths[rows], raw.widths[rows])
-    room = int((raw.lengths // (NAME_LETTERS_MIN + 1)).sum()) + len(rows)
-    tokens, starts = np.empty(room, np.uint64), np.zeros(len(rows) + 1, np.int64)
+    if refused:
+        rows = np.setdiff1d(np.arange(len(raw.lengths)), np.fromiter(refused, np.int64, len(refused)))
+        raw = RawTexts(raw.addresses[rows], raw.lengths[rows], raw.widths[rows])
+    n = len(raw.lengths)
+    tokens = np.empty(held.characters // (NAME_LETTERS_MIN + 1) + n, np.uint64)
+    starts = np.empty(n + 1, np.int64)
     _find(raw, _case_table(form), tokens, starts)
     return Names(tokens[: starts[-1]], starts)
 
 
-@kernel("RawTexts, CaseTable, u64[], i64[]")
+@kernel("RawTexts, CaseTable, u64[], i64[]", direct=True)
 def _find(texts, table, tokens, starts):
-    at = np.int64(0)
+    at = starts[0] = np.int64(0)
     for i in range(len(texts.lengths)):
         address, length, width = texts.addresses[i], texts.lengths[i], texts.widths[i]
         if width <= 1:

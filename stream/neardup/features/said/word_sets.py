@@ -95,7 +95,7 @@ def word_sets(
     Returns:
         The units of all sets, and where each begins, ``int64[n + 1]``.
     """
-    longest = int(codes.lengths.max(initial=0))
+    longest = codes.longest
     kept = min(longest + 1, WORDS_MAX), min(longest + 1, NUMBERS_MAX)
     seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
     n = len(codes.lengths)

@@ -18,7 +18,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.strings import shorten_runs
 
 # What becomes of a code point: it goes; it goes behind a Cyrillic letter, behind an i. And which letters those are.
@@ -31,6 +31,7 @@ _GOING = (
     (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7),
 )  # fmt: skip
 _STRESSES, _DOTS, _CYRILLICS = ((0x0300, 0x0301),), ((0x0307, 0x0307),), ((0x0400, 0x052F),)
+# Han and kana.
 HANS = ((0x3005, 0x3007), (0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFD))
 # Letters with two forms.
 _ONE_FORM = {0x06CC: 0x064A, 0x06A9: 0x0643, 0x0131: _LETTER_I}
@@ -78,6 +79,16 @@ def mark_table() -> npt.NDArray[np.uint32]:
     table[list(_ONE_FORM)] = list(_ONE_FORM.values())
     table.flags.writeable = False
     return table
+
+
+@inner
+def is_han(c):
+    """Whether a code point is Han or kana."""
+    if c >= HANS[0][0]:
+        for first, last in HANS:
+            if first <= c <= last:
+                return True
+    return False
 
 
 @kernel("u32[], bool[], i64[], i64[], const u32[], bool")

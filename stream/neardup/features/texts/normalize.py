@@ -44,6 +44,7 @@ _TAB, _TABS = np.uint8(0x09), np.uint8(5)
 _SEPARATOR, _SEPARATORS = np.uint8(0x1C), np.uint8(4)
 
 _NO_WIDE = np.empty(0, np.uint32)
+_MOST = np.iinfo(np.int64).max
 # Room for the results, as a multiple of the raw code points: first enough for usual texts, then enough for any text
 # (U+FDFA becomes 18 code points). Short texts get a little more, because the kernel copies 64 code points at a time.
 _GROWTHS = (1.25, 19.0)
@@ -64,7 +65,8 @@ class CodePoints(NamedTuple):
 
     Text ``i`` is ``lengths[i]`` values from ``starts[i]`` of ``wide`` (``uint32`` code points) if ``is_wide[i]``, else
     of ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
-    ``surrogates`` is ``bool[n]``: the texts refused for a lone surrogate; their length is 0.
+    ``surrogates`` is ``bool[n]``: the texts refused for a lone surrogate; their length is 0. ``characters``,
+    ``longest`` and ``shortest`` are the sum, the greatest and the least of the lengths, 0 for no texts.
     """
 
     narrow: npt.NDArray[np.uint8]
@@ -73,11 +75,17 @@ class CodePoints(NamedTuple):
     lengths: npt.NDArray[np.int64]
     is_wide: npt.NDArray[np.bool_]
     surrogates: npt.NDArray[np.bool_]
+    characters: int
+    longest: int
+    shortest: int
 
     def select(self, rows: npt.NDArray[np.bool_]) -> CodePoints:
         """Return some texts (``bool[n]``), which stay where they are."""
-        starts, lengths = self.starts[rows], self.lengths[rows]
-        return CodePoints(self.narrow, self.wide, starts, lengths, self.is_wide[rows], self.surrogates[rows])
+        lengths = self.lengths[rows]
+        longest = int(lengths.max(initial=0))
+        sizes = int(lengths.sum()), longest, int(lengths.min(initial=longest))
+        columns = self.starts[rows], lengths, self.is_wide[rows], self.surrogates[rows]
+        return CodePoints(self.narrow, self.wide, *columns, *sizes)
 
 
 class NormalForm(NamedTuple):
@@ -121,17 +129,20 @@ def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
     """
     starts, lengths = np.empty((2, len(texts.widths)), np.int64)
     is_wide, surrogates = np.empty((2, len(starts)), np.bool_)
-    narrow_characters, wides = _survey(texts, is_wide, surrogates)
-    wide = _fold_unicode(texts, is_wide, form, starts, lengths, surrogates) if wides else _NO_WIDE
-    if form.fold_marks and len(wide):
-        drop_marks(wide, is_wide, starts, lengths, mark_table(), form.fold_space)
+    narrow_characters, wide_characters, wide_longest = _survey(texts, starts, lengths, is_wide, surrogates)
+    wide = _NO_WIDE
+    if wide_longest:
+        wide = _fold_unicode(texts, (wide_characters, wide_longest), is_wide, form, starts, lengths, surrogates)
+        if form.fold_marks:
+            drop_marks(wide, is_wide, starts, lengths, mark_table(), form.fold_space)
     narrow = np.empty(narrow_characters, np.uint8)
-    _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
-    return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
+    sizes = _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
+    return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates, *sizes)
 
 
 def _fold_unicode(
     texts: RawTexts,
+    sizes: tuple[int, int],
     is_wide: npt.NDArray[np.bool_],
     form: NormalForm,
     starts: npt.NDArray[np.int64],
@@ -139,10 +150,9 @@ def _fold_unicode(
     surrogates: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.uint32]:
     """Normalise the texts that are not ASCII, one after the other; write their starts, their lengths, and which of them
-    hold a surrogate."""
-    table, raw_lengths = _table(form), texts.lengths[is_wide]
-    total = int(raw_lengths.sum())
-    scratch = fold_scratch(int(raw_lengths.max()))
+    hold a surrogate. ``sizes`` are the characters of all and of the longest."""
+    table, (total, longest) = _table(form), sizes
+    scratch = fold_scratch(longest)
     for growth in _GROWTHS:
         out = np.empty(_ROOM + int(growth * total), np.uint32)
         stretches = np.empty((_ROOM + int((growth - 1) * total), STRETCH_COLUMNS), np.int64)
@@ -240,29 +250,38 @@ def _fold_narrow(codes, fold_case, fold_space, out):
     return shorten_runs(out, _BLANK) if fold_space else len(codes)
 
 
-@kernel("RawTexts, bool[], bool[]", direct=True)
-def _survey(texts, is_wide, surrogates):
-    """Mark the texts that are not ASCII, and none as a surrogate; return the characters of the others, and how many are
-    marked."""
-    characters, wides = 0, 0
+@kernel("RawTexts, i64[], i64[], bool[], bool[]", direct=True)
+def _survey(texts, starts, lengths, is_wide, surrogates):
+    """Mark the texts that are not ASCII, and none as a surrogate; return the characters of the others, of the marked
+    ones, and of the longest marked one."""
+    narrow, wide, longest = 0, 0, 0
     for i in range(len(is_wide)):
+        starts[i], lengths[i] = 0, 0
         is_wide[i], surrogates[i] = texts.widths[i] != 0, False
-        wides += is_wide[i]
-        if not is_wide[i]:
-            characters += texts.lengths[i]
-    return characters, wides
+        if is_wide[i]:
+            wide += texts.lengths[i]
+            longest = max(longest, texts.lengths[i])
+        else:
+            narrow += texts.lengths[i]
+    return narrow, wide, longest
 
 
 @kernel("RawTexts, bool, bool, i64[], i64[], u8[]", direct=True)
 def _fold_ascii(texts, fold_case, fold_space, starts, lengths, out):
-    """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths."""
-    at = 0
+    """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths.
+
+    Returns the sum, the greatest and the least of the lengths of all texts.
+    """
+    at, characters, longest, shortest = 0, 0, 0, _MOST
     for i in range(len(starts)):
         if texts.widths[i] == 0:
             codes = bytes_at(texts.addresses[i], texts.lengths[i])
             starts[i] = at
             lengths[i] = _fold_narrow(codes, fold_case, fold_space, out[at : at + len(codes)])
             at += lengths[i]
+        characters += lengths[i]
+        longest, shortest = max(longest, lengths[i]), min(shortest, lengths[i])
+    return characters, longest, min(shortest, longest)
 
 
 def in_canonical_order(text: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from neardup.documents.document import TEXT, Column, Document, DocumentColumns
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold
@@ -17,59 +16,76 @@ from neardup.machine.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, de
 _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 
 
-def read_texts(
-    documents: Sequence[Document], form: NormalForm, characters_max: int
-) -> tuple[CodePoints, dict[int, str]]:
-    """Return the normalised texts, and by position the reason (a key of ``REASONS``) of each refused text.
+class HeldTexts(NamedTuple):
+    """Where texts are, by position the reason of each that is refused already (its length is 0), the sum of their
+    characters, and what holds these as long as they are read."""
+
+    raw: RawTexts
+    refused: dict[int, str]
+    characters: int
+    holder: object
+
+
+class ReadTexts(NamedTuple):
+    """Normalised texts, by position the reason (a key of ``REASONS``) of each refused text, and the raw texts."""
+
+    codes: CodePoints
+    refused: dict[int, str]
+    held: HeldTexts
+
+
+def read_texts(documents: Sequence[Document], form: NormalForm, characters_max: int) -> ReadTexts:
+    """Return the texts of documents, normalised.
 
     A text is refused and has no code point if it, or its normalised form, is longer than ``characters_max`` code
     points, if it holds a lone surrogate, or if it is empty. Columns are read without a Python object for each document.
     """
     held = raw_texts_of(documents, characters_max)
-    codes, refused = fold(held.raw, form), held.refused
-    for i in _outside(codes.lengths, 1, characters_max):
+    codes, refused = fold(held.raw, form), dict(held.refused)
+    if codes.shortest and codes.longest <= characters_max:
+        return ReadTexts(codes, refused, held)
+    for i in np.flatnonzero((codes.lengths < 1) | (codes.lengths > characters_max)).tolist():
         if codes.lengths[i]:  # it grew: one code point can become 18
             codes.lengths[i], refused[i] = 0, "text_too_long"
         else:
             refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
-    return codes, refused
+    return ReadTexts(codes.select(np.ones(len(codes.lengths), np.bool_)), refused, held)
 
 
-class HeldTexts(NamedTuple):
-    """Where texts are, by position the reason of each that is refused already (its length is 0), and what holds their
-    characters as long as they are read."""
+class HeldDocuments(Sequence[Document]):
+    """Documents whose texts are found already."""
 
-    raw: RawTexts
-    refused: dict[int, str]
-    holder: object
+    def __init__(self, documents: Sequence[Document], held: HeldTexts) -> None:
+        self._documents, self.held = documents, held
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    @overload
+    def __getitem__(self, i: int) -> Document: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Document]: ...
+    def __getitem__(self, i: int | slice) -> Document | Sequence[Document]:
+        """One document, or some."""
+        return self._documents[i]
 
 
 def raw_texts_of(documents: Sequence[Document], characters_max: int) -> HeldTexts:
     """Return where the texts of documents are. Texts of columns that are not ASCII are decoded."""
+    if type(documents) is HeldDocuments:
+        return documents.held
     if isinstance(documents, DocumentColumns):
         return _of_column(documents.texts, characters_max)
     texts = list(map(TEXT, documents))
     raw = raw_texts(texts)
-    too_long = _outside(raw.lengths, 0, characters_max)
-    if too_long:
-        raw.lengths[too_long] = 0
-    return HeldTexts(raw, dict.fromkeys(too_long, "text_too_long"), texts)
+    return without_longer(raw, characters_max, texts)
 
 
-def _outside(lengths: npt.NDArray[np.int64], least: int, most: int) -> list[int]:
-    """Return the texts whose lengths are not from ``least`` to ``most``."""
-    if not _count_outside(lengths, least, most):
-        return []
-    outside: list[int] = np.flatnonzero((lengths < least) | (lengths > most)).tolist()
-    return outside
-
-
-@kernel("i64[], i64, i64")
-def _count_outside(lengths, least, most):
-    count = 0
-    for i in range(len(lengths)):
-        count += not least <= lengths[i] <= most
-    return count
+def without_longer(raw: RawTexts, characters_max: int, holder: object) -> HeldTexts:
+    """Return texts; those of more characters are refused."""
+    too_long = np.flatnonzero(raw.lengths > characters_max).tolist()
+    raw.lengths[too_long] = 0
+    return HeldTexts(raw, dict.fromkeys(too_long, "text_too_long"), int(raw.lengths.sum()), holder)
 
 
 def _of_column(texts: Column, characters_max: int) -> HeldTexts:
@@ -85,7 +101,7 @@ def _of_column(texts: Column, characters_max: int) -> HeldTexts:
     for i in np.flatnonzero(lengths == NOT_UTF8).tolist():
         refused[i] = "text_not_utf8"
         lengths[i] = 0
-    return HeldTexts(raw, refused, (data, codes))
+    return HeldTexts(raw, refused, int(lengths.sum()), (data, codes))
 
 
 @kernel("const u8[], i64[], i64[], bool[]")

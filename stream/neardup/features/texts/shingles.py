@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Features
 from neardup.features.texts.kgrams import gram_scratch, kgrams
+from neardup.features.texts.marks import is_han
 from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
 from neardup.features.texts.url_tokens import url_grams, url_rules, url_stops
@@ -34,10 +35,7 @@ def chars(codes: CodePoints, k: int, stops: StopList) -> Features:
     ``stops`` has no meaning here.
     """
     del stops
-    values = np.empty(int(codes.lengths.sum()), np.uint64)
-    starts = np.zeros(len(codes.starts) + 1, np.int64)
-    _chars(codes, k, gram_scratch(k), values, starts)
-    return Features(values[: starts[-1]], starts)
+    return _unit_shingles(codes, k, by_script=False)
 
 
 def scripts(codes: CodePoints, k: int, stops: StopList) -> Features:
@@ -46,10 +44,7 @@ def scripts(codes: CodePoints, k: int, stops: StopList) -> Features:
     A text without any is one shingle, an empty one has none. ``stops`` has no meaning here.
     """
     del stops
-    values = np.empty(int(codes.lengths.sum()), np.uint64)
-    starts = np.zeros(len(codes.starts) + 1, np.int64)
-    _scripts(codes, k, gram_scratch(k), values, starts)
-    return Features(values[: starts[-1]], starts)
+    return _unit_shingles(codes, k, by_script=True)
 
 
 def words(codes: CodePoints, k: int, stops: StopList) -> Features:
@@ -76,9 +71,9 @@ def urls(codes: CodePoints, k: int, stops: StopList) -> Features:
 
     A URL with fewer tokens is one shingle; a text without a token has none. The words of ``stops`` are dropped.
     """
-    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    values = np.empty(codes.characters, np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
-    tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
+    tokens = np.empty(codes.longest, np.uint64)
     _urls(codes, k, word_table(), url_stops(stops.words), tokens, values, starts)
     return Features(values[: starts[-1]], starts)
 
@@ -126,33 +121,18 @@ SHINGLES: dict[str, Shingling] = {
 TEXT_SHINGLES: dict[str, Split] = {name: row.split for name, row in SHINGLES.items() if row.split}
 
 
-def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Features:
-    values = np.empty(int(codes.lengths.sum()), np.uint64)
-    starts = np.zeros(len(codes.starts) + 1, np.int64)
-    tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    _words(codes, k, word_tables(), word_scratch(), stops, tokens, gram_scratch(k), values, starts)
+def _unit_shingles(codes: CodePoints, k: int, *, by_script: bool) -> Features:
+    values, starts = np.empty(codes.characters, np.uint64), np.empty(len(codes.starts) + 1, np.int64)
+    _grams(codes, k, by_script, gram_scratch(k), values, starts)
     return Features(values[: starts[-1]], starts)
 
 
-@kernel("CodePoints, i64, GramScratch, u64[], i64[]")
-def _chars(codes, k, scratch, values, starts):
-    for i in range(len(codes.starts)):
-        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
-        if codes.is_wide[i]:
-            count = kgrams(codes.wide[first:end], k, scratch, values[at:])
-        else:
-            count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
-        starts[i + 1] = at + count
-
-
-@inner
-def _is_han(c):
-    """Whether a code point is Han or kana: the ranges of ``neardup.features.texts.marks``."""
-    if c < 0x3005 or c > 0x3FFFD:
-        return False
-    is_kana = 0x3041 <= c <= 0x30FF
-    is_ideograph = 0x3400 <= c <= 0x4DBF or 0x4E00 <= c <= 0x9FFF or 0xF900 <= c <= 0xFAFF or c >= 0x20000
-    return c <= 0x3007 or is_kana or is_ideograph
+def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Features:
+    values = np.empty(codes.characters, np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    tokens = np.empty(codes.longest, np.uint64)
+    _words(codes, k, word_tables(), word_scratch(), stops, tokens, gram_scratch(k), values, starts)
+    return Features(values[: starts[-1]], starts)
 
 
 @inner
@@ -162,7 +142,7 @@ def _by_script(units, k, scratch, out):
     n, count = len(units), 0
     kgrams(units, k, scratch, out)
     for i in range(n):
-        if _is_han(units[i]):
+        if is_han(units[i]):
             if i + 1 < n:
                 first, second = np.uint64(units[i]) + _ONE, np.uint64(units[i + 1]) + _ONE
                 out[count] = mix64(first * BASE + second)
@@ -175,14 +155,17 @@ def _by_script(units, k, scratch, out):
     return count
 
 
-@kernel("CodePoints, i64, GramScratch, u64[], i64[]")
-def _scripts(codes, k, scratch, values, starts):
+@kernel("CodePoints, i64, bool, GramScratch, u64[], i64[]", direct=True)
+def _grams(codes, k, by_script, scratch, values, starts):
+    starts[0] = 0
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
-        if codes.is_wide[i]:
+        if not codes.is_wide[i]:
+            count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
+        elif by_script:
             count = _by_script(codes.wide[first:end], k, scratch, values[at:])
         else:
-            count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
+            count = kgrams(codes.wide[first:end], k, scratch, values[at:])
         starts[i + 1] = at + count
 
 

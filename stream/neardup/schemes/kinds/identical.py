@@ -136,13 +136,13 @@ def plan(parameters: Parameters, options: IdenticalOptions) -> IdenticalPlan:
 
 def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
     """Return hashes instead of the texts: two words for the whole text, and one for the positions if there are any."""
-    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    codes, refused, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
     hashes = text_hashes(codes)
     if plan.positions:
         hashes = np.column_stack([hashes, position_hashes(codes, np.array(plan.positions, np.int64))])
     values = np.ascontiguousarray(hashes[codes.lengths > 0])
     starts = np.arange(len(values) + 1, dtype=np.int64) * values.shape[1]
-    return Reading(Features(values.reshape(-1), starts), refused, int(codes.lengths.sum()))
+    return Reading(Features(values.reshape(-1), starts), refused, codes.characters)
 
 
 def contents(features: Features) -> Hashes:

@@ -97,7 +97,7 @@ def _scratch(codes: CodePoints, unit: str, k: int, rows: int) -> _Scratch:
     key = unit, k, rows
     if key not in _kept.scratch:
         _kept.scratch[key] = gram_scratch(k), row_scratch(rows, _survivors(*key))
-    shingles, tokens = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
+    shingles, tokens = np.empty((2, codes.longest), np.uint64)
     return _Scratch(*_kept.scratch[key], shingles, tokens)
 
 

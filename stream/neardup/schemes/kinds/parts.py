@@ -128,13 +128,13 @@ def plan(p: Parameters, o: PartOptions) -> PartPlan:
 
 def features(documents: Sequence[Document], plan: PartPlan) -> Reading:
     """Of each text the hash of the whole and its length, then its words in order."""
-    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    codes, refused, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
     words = word_codes(codes, historic=plan.historic)
     usable = np.flatnonzero(codes.lengths)
     heads = np.column_stack([text_hashes(codes), codes.lengths.astype(np.uint64)])[usable]
     ends = np.append(words.starts[usable], words.starts[-1:]) + _HEAD * np.arange(len(usable) + 1)
     values = np.insert(words.values, np.repeat(words.starts[usable], _HEAD), heads.reshape(-1))
-    return Reading(Features(values, ends), refused, int(codes.lengths.sum()))
+    return Reading(Features(values, ends), refused, codes.characters)
 
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:

@@ -135,7 +135,8 @@ def plan(p: Parameters, o: PassageOptions) -> PassagePlan:
 
 def _listed(texts: tuple[str, ...], normal_form: NormalForm, gram: int, seed: int) -> bytes:
     """The hashes of templates. Raises ``ConfigError`` for none, and for one that is too short to have one."""
-    codes, _ = read_texts([Document("", text) for text in texts], normal_form, max(map(len, texts), default=0) * 18)
+    longest = max(map(len, texts), default=0)
+    codes, *_ = read_texts([Document("", text) for text in texts], normal_form, longest * 18)
     short = np.flatnonzero(codes.lengths < gram)
     if not texts or len(short):
         wrong = (
@@ -149,7 +150,7 @@ def _listed(texts: tuple[str, ...], normal_form: NormalForm, gram: int, seed: in
 
 def features(documents: Sequence[Document], plan: PassagePlan) -> Reading:
     """Of each text the hash of the whole and its length, then its selected hashes."""
-    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    codes, refused, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
     grams = chars(codes, plan.gram, _NO_STOPS)
     seed = int(seed_of(plan.seed, _HASH_PURPOSE))
     selected = winnow(grams.values, grams.starts, plan.window, seed)
@@ -163,7 +164,7 @@ def features(documents: Sequence[Document], plan: PassagePlan) -> Reading:
     heads = np.column_stack([wholes, lengths])[usable]
     ends = np.append(starts[usable], starts[-1:]) + _HEAD * np.arange(len(usable) + 1)
     values = np.insert(values, np.repeat(starts[usable], _HEAD), heads.reshape(-1))
-    return Reading(Features(values, ends), refused, int(codes.lengths.sum()))
+    return Reading(Features(values, ends), refused, codes.characters)
 
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:

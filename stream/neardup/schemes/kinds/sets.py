@@ -231,15 +231,15 @@ def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
 
 
 def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> Reading:
-    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    codes, refused, held = read_texts(documents, plan.normal_form, plan.text_characters_max)
     shingles = split(codes, plan.k, plan.stops)
     counts = np.diff(shingles.starts)
-    starts, characters = shingles.starts, int(codes.lengths.sum())
+    starts, characters = shingles.starts, codes.characters
     if not counts.all():  # rare: leave out documents without features
         _refuse_bare(refused, counts)
         starts = np.append(shingles.starts[:-1][counts > 0], shingles.starts[-1:])
         codes = codes.select(counts > 0)
-    return Reading(shingles._replace(starts=starts), refused, characters, codes)
+    return Reading(Features(shingles.values, starts), refused, characters, codes, held)
 
 
 def _refuse_bare(refused: dict[int, str], counts: npt.NDArray[np.int64]) -> None:
@@ -329,13 +329,13 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
     """Sign by one permutation in one pass over the texts; for configurations that need no array of shingles."""
     if plan.shingles not in ONE_PASS or plan.exact or plan.of_bags:
         return sign_features(scheme, documents, plan)
-    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
-    characters = int(codes.lengths.sum())
+    codes, refused, held = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    characters = codes.characters
     contents, sketches, counts = sign_codes(codes, plan)
     if not counts.all():
         _refuse_bare(refused, counts)
         contents, sketches, codes = contents[counts > 0], sketches[counts > 0], codes.select(counts > 0)
-    return Signing(contents, fixed_evidence(sketches), refused, characters, int(counts.sum()), codes)
+    return Signing(contents, fixed_evidence(sketches), refused, characters, int(counts.sum()), codes, held)
 
 
 def sign_codes(

@@ -49,7 +49,7 @@ def elements(documents: Sequence[Document], plan: sets.SetPlan) -> tuple[npt.NDA
     has none."""
     values, starts = sets.features(documents, plan).features
     if plan.characters_min:
-        lengths = read_texts(documents, plan.normal_form, plan.text_characters_max)[0].lengths
+        lengths = read_texts(documents, plan.normal_form, plan.text_characters_max).codes.lengths
         sizes = np.where(lengths < plan.characters_min, 0, np.diff(starts))
         values = values[np.repeat(lengths >= plan.characters_min, np.diff(starts))]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -71,8 +71,8 @@ class SaidBefore:
         return says_nothing_new(self._settings, said)
 
     def _sets_of(self, documents: Sequence[Document]) -> tuple[npt.NDArray[np.uint32], Longs]:
-        codes, _ = read_texts(documents, self._plan.normal_form, self._plan.text_characters_max)
-        return sets_of(documents, codes, self._plan)
+        codes, _, held = read_texts(documents, self._plan.normal_form, self._plan.text_characters_max)
+        return sets_of(held, codes, self._plan)
 
 
 class Neighbours:

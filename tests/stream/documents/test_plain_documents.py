@@ -1,0 +1,98 @@
+"""Documents of plain types, which are read in one compiled call: as the way for documents of any types reads them."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neardup import Config, Document, Signer
+from neardup.features.texts.reading import raw_texts_of
+from neardup.pairs.values import PlainReader, admitted
+
+TEXTS = ["plain", "", "\u0434\u0432\u0430", "n\u00e9", "\U0001f600 smile", "\ud800", "x" * 3000]
+TIMES = [None, 1_767_225_600.25, -0.5, math.nan, 4e12]
+
+
+def documents(count: int, **more: Any) -> list[Document]:
+    return [Document(f"id {n}", TEXTS[n % len(TEXTS)], TIMES[n % len(TIMES)], **more) for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 500])
+@pytest.mark.parametrize("separate", [False, True])
+def test_plain_documents_are_read_as_any_are(count: int, separate: bool) -> None:
+    """Ids, times and the places of texts are equal, with collections too."""
+    given = documents(count) + documents(count, **({"collection": "news"} if separate else {}))
+    plain = PlainReader(1000, separate=separate).read(given)
+    assert plain is not None
+    ids, times, refused = admitted(given, separate=separate)
+    assert not refused
+    assert (plain.ids.data.tolist(), plain.ids.starts.tolist()) == (ids.data.tolist(), ids.starts.tolist())
+    assert plain.times.tolist() == times.tolist()
+    held = raw_texts_of(given, 1000)
+    assert [column.tolist() for column in plain.documents.held.raw] == [column.tolist() for column in held.raw]
+    assert plain.documents.held[1:3] == held[1:3]
+    assert list(plain.documents) == given
+
+
+def test_long_ids_have_room() -> None:
+    """Ids of up to 1,024 bytes are read, however many there are; a longer one is not plain."""
+    given = [Document(str(n).zfill(1024), "text") for n in range(300)]
+    reader = PlainReader(1000, separate=False)
+    assert reader.read([Document("x" * 1025, "text")]) is None
+    plain = reader.read(given)
+    assert plain is not None
+    assert plain.ids.data.tobytes().decode() == "".join(document.id for document in given)
+
+
+class _Text(str):
+    """A string of another type."""
+
+    __slots__ = ()
+
+
+class _Named(Document):
+    """A document of another type."""
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Document("\u00e9", "text"), Document(_Text("a"), "text"), Document("a", _Text("text")), _Named("a", "text"),
+        Document("a", "text", 5), Document("a", "text", np.float64(5)), Document("a", "text", True),  # type: ignore[arg-type]
+        Document("a", "text", 1e30), Document("a", "text", math.inf), Document("a", None),  # type: ignore[arg-type]
+        Document(7, "text"), Document("a", "text", collection="news"), ("a", "text"),  # type: ignore[arg-type]
+    ],
+)  # fmt: skip
+def test_what_is_not_plain_is_read_otherwise(odd: Any) -> None:
+    """Alone and behind plain ones; and the plain ones are signed as without it."""
+    reader = PlainReader(1000, separate=False)
+    assert reader.read([odd]) is None
+    assert reader.read([Document("b", "text"), odd]) is None
+    if isinstance(odd, Document):
+        signer, plain = Signer(Config()), [Document("b", "some text"), Document("c", "more text")]
+        signed, alone = signer.sign([plain[0], odd, plain[1]]), signer.sign(plain).batch
+        rows = [0, signed.batch.size - 1]
+        assert signed.batch.fixed[rows].tolist() == alone.fixed.tolist()
+        assert signed.batch.contents[rows].tolist() == alone.contents.tolist()
+
+
+@pytest.mark.parametrize("odd", ["\u00e9", "a\x1fb", 5])
+def test_a_collection_that_is_not_plain_is_read_otherwise(odd: Any) -> None:
+    """What is not ASCII, holds the character that ends a collection, or is no string."""
+    reader = PlainReader(1000, separate=True)
+    assert reader.read([Document("a", "text", collection="news")]) is not None
+    assert reader.read([Document("a", "text", collection=odd)]) is None
+
+
+def test_a_batch_stays_as_it_is_when_the_next_one_is_signed() -> None:
+    """The columns of a batch are its own, and threads that share a signer have columns of their own."""
+    signer = Signer(Config())
+    given = [[Document(f"{n} {m}", f"text number {n} of {m}") for n in range(m)] for m in (1, 1, 3, 3, 200, 200)]
+    apart = [[column.tolist() for column in Signer(Config()).sign(part).batch] for part in given]
+    with ThreadPoolExecutor(4) as threads:
+        signed = list(threads.map(signer.sign, given * 20))
+    assert [[column.tolist() for column in one.batch] for one in signed] == apart * 20
