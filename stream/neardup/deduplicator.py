@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from threading import Lock
@@ -20,7 +21,7 @@ from neardup.pairs.json_lines import Fields
 from neardup.pairs.neighbours.nearest import check_ranks, ranked
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Signed, Signer, chunks, match_step
-from neardup.pairs.values import warn_of_types, without_future
+from neardup.pairs.values import UnreadTimes, warn_of_times, warn_of_types, without_future
 from neardup.pairs.window_message import reader_of
 from neardup.schemes.config import Config
 from neardup.schemes.shortfall import warned
@@ -79,6 +80,7 @@ class Deduplicator:
         self._canaries = Canaries(self.matcher, canaries_every)
         self.refusals: list[Refusal] = []
         self.refused = 0
+        self._undated = Counter[str]()  # times that count as none, by reason
         self._lock = Lock()
         # Documents by the number of bands that have a key; None once a warning was given.
         self._bands: npt.NDArray[np.int64] | None = np.zeros(self.config.tuning.bands + 1, np.int64)
@@ -89,7 +91,7 @@ class Deduplicator:
         """Probe with each document, then add it.
 
         A document with a value that cannot be used is a refusal with a reason; the others are processed. Values of a
-        wrong type give a warning, too.
+        wrong type give a warning, too, and so do dates that count as none.
 
         Args:
             documents: in order of arrival.
@@ -135,7 +137,7 @@ class Deduplicator:
             Exception: whatever the stream raises; its attribute ``pairs`` has the table of the pairs before.
         """
         fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
-        documents = Documents(table, fields, self._row_numbers)
+        given = Documents(table, fields, self._row_numbers)
 
         def answer(rows: DocumentRows, signed: Signed) -> list[Matches]:
             matches = match_step(self.matcher, signed.batch)
@@ -143,7 +145,7 @@ class Deduplicator:
             return [matches]
 
         table_of = partial(pair_table, separate=self.config.separate)
-        return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", table_of)
+        return self._answers(given, signer_of_rows(self.signer), answer, "pairs", table_of, given.unread)
 
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
@@ -255,7 +257,7 @@ class Deduplicator:
         [(1, 'original', None), (2, 'duplicate', 1)]
         """
         fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
-        documents = Documents(table, fields, self._row_numbers)
+        given = Documents(table, fields, self._row_numbers)
 
         def answer(rows: DocumentRows, signed: Signed) -> list[list[object]]:
             accepted = ~np.isin(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
@@ -263,7 +265,7 @@ class Deduplicator:
             self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
             return [verdict_part(rows, signed.refusals, decided)]
 
-        return self._answers(documents, signer_of_rows(self.signer), answer, "verdicts", documents.verdicts)
+        return self._answers(given, signer_of_rows(self.signer), answer, "verdicts", given.verdicts, given.unread)
 
     def remove(self, id_: str, collection: str | None = None) -> int:
         """Remove every version of an id of a collection: it is never reported again. Returns how many versions there
@@ -316,9 +318,9 @@ class Deduplicator:
             return recall_values(self.matcher.table.counts(), self._canaries)
 
     def counts(self) -> dict[str, int]:
-        """What has happened so far, by the names of ``neardup.window.COUNTERS``, and ``refused``."""
+        """``neardup.window.COUNTERS``, documents ``refused``, and ``undated`` ones, whose time counts as none."""
         with self._lock:
-            return {**self.matcher.table.counts(), "refused": self.refused}
+            return {**self.matcher.table.counts(), "refused": self.refused, "undated": self._undated.total()}
 
     def save(self) -> bytes:
         """The window as bytes, to continue from with ``load``: the signed documents and the decisions, no text.
@@ -365,21 +367,20 @@ class Deduplicator:
         self, documents: Iterable[Document], signer: Signer,
         answer: Callable[[list[Document], Signed], Iterable[_T]], name: str,
     ) -> list[_T]:  # fmt: skip
-        return self._answers(chunks(documents), signer.sign, answer, name, list)
+        unread = UnreadTimes()
+        return self._answers(chunks(documents, unread), signer.sign, answer, name, list, unread)
 
     def _answers(
         self, parts: Iterable[_P], sign: Callable[[_P], Signed], answer: Callable[[_P, Signed], Iterable[_T]],
-        name: str, joined: Callable[[list[_T]], _R],
+        name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes,
     ) -> _R:  # fmt: skip
         """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
-        answers: list[_T] = []
-        refusals: list[Refusal] = []
-        first = 0
+        answers, refusals, first = list[_T](), list[Refusal](), 0
         try:
             for part in parts:
                 signed = sign(part)
                 if self._now is not None:
-                    signed = signed._replace(batch=without_future(signed.batch, self._now())[0])
+                    signed = signed._replace(batch=without_future(signed.batch, self._now(), unread))
                 refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
                 first += len(part)
                 with self._lock:
@@ -391,6 +392,9 @@ class Deduplicator:
             raise
         finally:
             self.refusals = refusals
+            with self._lock:
+                said, self._undated = self._undated, self._undated + unread.counts
+        warn_of_times(unread, said, stacklevel=4)
         if name != "verdicts":  # which have the reason
             warn_of_types(refusals, stacklevel=4)
         return joined(answers)

@@ -24,7 +24,7 @@ WRONG = {
     "text_type": [Document("x", b"bytes"), Document("x", 7), Document("x", ["a"])],
     "no_text": [Document("x", None)],
     "id_type": [Document(None, STORY), Document(7.5, STORY), Document(b"x", STORY)],
-    "timestamp_type": [Document("x", STORY, wrong) for wrong in ("3/4/2024", b"2024-01-01", True)],
+    "timestamp_type": [Document("x", STORY, wrong) for wrong in (b"2024-01-01", True)],
 }  # fmt: skip
 
 

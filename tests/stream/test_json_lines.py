@@ -44,7 +44,7 @@ def test_the_names_of_the_fields_can_be_chosen():
         (b"{", "not_json"),
         (b'{"id":"a","text":NaN}', "text_type"),
         (b'{"id":"a","text":"t","x":nan}', "not_json"),
-        (b'{"id":"a","text":"t"} {}', "not_json"),
+        (b'{"id":"a","text":"t"} {}', "several_values"),
         (b'{"id":"a","text":"\x00"}', "not_json"),
         (b"\xef\xbb\xbf", "not_json"),
         (b'{"id":"a","text":"\xff"}', "not_utf8"),
@@ -167,7 +167,7 @@ def test_pairs_hold_no_character_that_a_terminal_obeys_and_every_id_is_read_back
 
 def test_the_json_test_suite_is_accepted_and_refused_as_it_says(real_data):
     """y_ is JSON as it stands and inside a document, n_ never is but for NaN and Infinity, and nothing crashes."""
-    not_json = ("not_json", "not_utf8", "too_deep")
+    not_json = ("not_json", "several_values", "not_utf8", "too_deep")
     wrong, paths = [], sorted((real_data("jsontestsuite") / "test_parsing").glob("*.json"))
     for path in paths:
         raw = path.read_bytes()
@@ -235,8 +235,18 @@ def test_tokens_and_vectors_have_the_names_that_the_settings_give_them() -> None
         (b'{"id":18446744073709551615,"text":"t","x":NaN}', "18446744073709551615"),
         (b'{"id":"a","text":"t","timestamp":NaN}', "a"),
         (b'\xef\xbb\xbf{"id":7,"text":"t"}', "7"),
+        (b'\x1e{"id":7,"text":"t"}', "7"),
     ],
 )
 def test_what_other_programs_add_to_json_costs_no_line(raw, id_):
-    """NaN and Infinity, which Python writes, are null; a byte order mark stands where files were joined."""
+    """NaN and Infinity, which Python writes, are null; a byte order mark stands where files were joined, a record
+    separator in text sequences."""
     assert decode_document(raw) == Document(id_, "t")
+
+
+def test_a_line_with_several_values_names_the_command_that_makes_lines_of_them():
+    """None of them is read: a line is one document, and what follows would be lost in silence."""
+    for line in (b'{"id":"a","text":"t"}{"id":"b","text":"t"}', b'{"id":"a","text":"t"} [1]'):
+        assert decode_document(line) == "several_values"
+        assert "jq -c" in REASONS["several_values"]
+    assert decode_document(b'{"id":"a","text":"t"} }') == "not_json"

@@ -357,6 +357,7 @@ REASONS: dict[str, str] = {
     "timestamp_range": "the timestamp is not a finite number of seconds within 146,000 years of the epoch",
     "not_utf8": "the line is not UTF-8",
     "not_json": "the line is not JSON",
+    "several_values": "the line holds several values of JSON, one behind the other: jq -c . FILE makes lines of them",
     "too_deep": "the JSON is nested too deep",
     "not_object": "the JSON value is not an object",
     "no_text": "the text field is missing",
@@ -388,8 +389,7 @@ REASONS: dict[str, str] = {
     "id_not_utf8": "the id (on Kafka the message key) is not UTF-8",
     "id_type": "the id field is neither a string nor a whole number of 64 bits",
     "timestamp_type": "the timestamp field is neither a number nor a date whose time is certain",
-    "timestamp_unit": "the timestamp as seconds lies beyond the year 5000: if it is in milliseconds, set "
-    "--set timestamp_unit=ms (or us, ns)",
+    "timestamp_unit": "the timestamp lies beyond the year 5000: for milliseconds, --set timestamp_unit=ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
     "evidence_too_large": "the evidence of the document does not fit a message",

@@ -57,7 +57,7 @@ _DEPTH_BLOCK = 1 << 20
 
 
 # Is called with the reason and the value of a time that cannot be read.
-Unread = Callable[[str, object], None]
+Unread = Callable[[str, object], object]
 
 
 class Fields(NamedTuple):
@@ -313,11 +313,11 @@ def _second_look(line: bytes) -> Any:
     """Return the value of a line that the fast parser refused, or the reason why it has none.
 
     JSON can spell a lone surrogate (``"\\ud800"``) and numbers beyond the range of a double. In an unused field they
-    do no harm; in a text or an id they are refused later, with their own reason. Python and its tables also write NaN
-    and Infinity, which are null here; a file that was joined of several has a byte order mark before some line.
+    do no harm; in a text or an id they are refused later, with their own reason. NaN and Infinity, which Python writes,
+    are null. Joined files have byte order marks before lines, text sequences (RFC 7464) record separators.
     """
     try:
-        text = line.decode().removeprefix("\ufeff")
+        text = line.decode().lstrip("\ufeff\x1e")
     except UnicodeDecodeError:
         return Reason("not_utf8")
     if _is_too_deep(line):
@@ -326,6 +326,9 @@ def _second_look(line: bytes) -> Any:
         return json.loads(text, parse_constant=lambda name: None, parse_int=_whole)
     except RecursionError:
         return Reason("too_deep")
+    except json.JSONDecodeError as error:
+        is_more = error.msg == "Extra data" and text.startswith(("{", "["), error.pos)
+        return Reason("several_values") if is_more else Reason("not_json")
     except ValueError:
         return Reason("not_json")
 

@@ -28,6 +28,7 @@ from neardup.pairs.batches import (
 )
 from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
+from neardup.pairs.json_lines import Unread
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
@@ -377,13 +378,12 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
         yield part
 
 
-def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def chunks(documents: Iterable[Document], unread: Unread) -> Iterator[list[Document]]:
     """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, as ``converted`` makes them.
 
     An exception of the iterable comes after the documents before it.
     """
-    chunk: list[Document] = []
-    characters = 0
+    chunk, characters = list[Document](), 0
     try:
         for document in documents:
             check_type(document, Document, "documents are an iterable of neardup.Document; process_table takes tables")
@@ -391,10 +391,10 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
             characters += len(document.text) if isinstance(document.text, str) else 0
             if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
                 whole, chunk, characters = chunk, [], 0
-                yield converted(whole)
+                yield converted(whole, unread)
     except Exception:
         if chunk:
-            yield converted(chunk)
+            yield converted(chunk, unread)
         raise
     if chunk:
-        yield converted(chunk)
+        yield converted(chunk, unread)

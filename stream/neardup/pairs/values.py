@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from types import NoneType
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.dates import AHEAD_SECONDS
+from neardup.documents.dates import AHEAD_SECONDS, SECONDS_MAX
 from neardup.documents.document import COLLECTION, ID, REASONS, TEXT, TIMESTAMP, Column, Document, Refusal
 from neardup.documents.ids import ID_BYTES_MAX, SEPARATOR, wrong_collection
 from neardup.errors import Reason
@@ -27,7 +27,7 @@ from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_lon
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
 from neardup.pairs.batches import MICROSECONDS, Batch, id_column, microseconds_of, times_of
-from neardup.pairs.json_lines import event_seconds
+from neardup.pairs.json_lines import Unread, event_seconds, unread_time
 from neardup.window import NO_TIME
 
 # Where CPython keeps what is read of an object, in bytes from its address: its type, the number of a float, the first
@@ -43,14 +43,50 @@ _SEPARATOR = np.uint8(ord(SEPARATOR))
 _ID_BYTES, _IDS_BYTES_MIN = 64, 1024
 
 
-def converted(documents: list[Document]) -> list[Document]:
+# Why a time counts as none, where that is no reason to refuse a value (``undated``: of items of feeds) -> its sentence.
+AHEAD = "timestamp_ahead"
+_NO_TIME = {
+    "undated": "the date is none, or lies before 1990 or more than a day ahead of the clock",
+    AHEAD: "it lies more than a day ahead of the clock",
+}
+# Characters of an example in a note.
+_EXAMPLE_CHARACTERS = 60
+
+
+class UnreadTimes:
+    """Counts times that are none, by reason, and keeps the first of each. Their documents have the time of arrival."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[str]()
+        self._firsts: dict[str, object] = {}
+
+    def __call__(self, reason: str, value: object) -> None:
+        """Count a time."""
+        self.counts[reason] += 1
+        self._firsts.setdefault(reason, value)
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each reason."""
+        for reason, count in self.counts.items():
+            example = ascii(self._firsts[reason])[:_EXAMPLE_CHARACTERS]
+            why = _NO_TIME.get(reason) or REASONS[reason]
+            yield f"{count:,} documents have no time, such as one of {example}: {why}"
+
+
+def converted(documents: list[Document], unread: Unread) -> list[Document]:
     """Return documents whose ids that are whole numbers are their decimal texts, and whose times that are dates are
-    seconds since the epoch: datetimes (UTC without a zone), ``datetime64``, and texts as lines of JSON have them. What
-    has another type stays, and is refused later."""
-    is_plain = set(map(type, map(ID, documents))) <= {str}
-    if is_plain and set(map(type, map(TIMESTAMP, documents))) <= {NoneType, float, int}:
-        return documents
-    return [one._replace(id=_id_of(one.id), timestamp=_seconds_of(one.timestamp)) for one in documents]
+    seconds since the epoch: datetimes (UTC without a zone), ``datetime64``, and texts as lines of JSON have them. A
+    text that is no date, and a number out of range, are ``unread``: the document has no time. What has another type
+    stays, and is refused later."""
+    times = list(map(TIMESTAMP, documents))
+    if set(map(type, map(ID, documents))) <= {str} and set(map(type, times)) <= {NoneType, float, int}:
+        try:
+            # Each is in range if the sum is, which takes a tenth of the time of a look at each.
+            if sum(map(abs, filter(None, times))) < SECONDS_MAX:
+                return documents
+        except OverflowError:
+            pass
+    return [one._replace(id=_id_of(one.id), timestamp=_seconds_of(one.timestamp, unread)) for one in documents]
 
 
 def _id_of(value: Any) -> Any:
@@ -58,7 +94,7 @@ def _id_of(value: Any) -> Any:
     return str(int(value)) if is_number else value
 
 
-def _seconds_of(value: Any) -> Any:
+def _seconds_of(value: Any, unread: Unread) -> Any:
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else float(value.astype("datetime64[us]").astype(np.int64)) / MICROSECONDS
     if isinstance(value, date):
@@ -66,10 +102,15 @@ def _seconds_of(value: Any) -> Any:
         if moment != moment:  # the missing time of pandas
             return None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if not isinstance(value, str):
-        is_none = isinstance(value, float | np.floating) and math.isnan(value)  # as numpy and pandas write none
-        return None if is_none else value
-    seconds = event_seconds(value, "s")
+    is_number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    if is_number and value != value:  # numpy and pandas write none so
+        return None
+    if not is_number and not isinstance(value, str):
+        return value
+    seconds = event_seconds(value, "s") if isinstance(value, str) else value if abs(value) < SECONDS_MAX else math.inf
+    if reason := unread_time(seconds):
+        unread(reason, value)
+        return None
     return value if isinstance(seconds, Reason) else seconds
 
 
@@ -84,6 +125,13 @@ def warn_of_types(refusals: Sequence[Refusal], stacklevel: int) -> None:
             f"{REASONS[reason]}; the attribute refusals has all of them",
             stacklevel=stacklevel + 1,
         )
+
+
+def warn_of_times(unread: UnreadTimes, before: Mapping[str, int], stacklevel: int) -> None:
+    """Warn of times that count as none, once a reason: ``before`` counts those of earlier calls."""
+    for reason, note in zip(unread.counts, unread.notes(), strict=True):
+        if reason not in before:
+            warnings.warn(f"{note}; counts() has their number", stacklevel=stacklevel + 1)
 
 
 def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) -> dict[int, str]:
@@ -140,15 +188,17 @@ def admitted(documents: Sequence[Document], *, separate: bool) -> tuple[Column, 
     return ids, times, refused
 
 
-def without_future(batch: Batch, now_seconds: float) -> tuple[Batch, npt.NDArray[np.int64]]:
-    """Return a batch in which no time lies more than ``AHEAD_SECONDS`` after ``now_seconds``, and the rows whose time
-    did (``int64[m]``): they have none. One such time would make every later document late for the window."""
+def without_future(batch: Batch, now_seconds: float, unread: Unread) -> Batch:
+    """Return a batch in which no time lies more than ``AHEAD_SECONDS`` after ``now_seconds``: documents whose time did
+    have none, and it is ``unread``. One such time would make every later document late for the window."""
     rows = np.flatnonzero(batch.times > (now_seconds + AHEAD_SECONDS) * MICROSECONDS)
     if not len(rows):
-        return batch, rows
+        return batch
     times = batch.times.copy()
+    for microseconds, id_ in zip(times[rows].tolist(), batch.ids_at(rows), strict=True):
+        unread(AHEAD, f"{np.datetime64(microseconds // MICROSECONDS, 's')} ({id_})")
     times[rows] = NO_TIME
-    return batch._replace(times=times), rows
+    return batch._replace(times=times)
 
 
 class _Columns(NamedTuple):

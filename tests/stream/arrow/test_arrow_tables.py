@@ -22,6 +22,9 @@ from neardup.stories.arrow.columns import CHUNK_ROWS
 WORDS = re.findall(
     r"\w+", "the ferry leaves harbour at seven and returns before noon unless fog holds it in port é ü 茶"
 )
+# Some of the documents have an infinite time, which is none.
+pytestmark = pytest.mark.filterwarnings("ignore:.* documents have no time, such as one of inf")
+
 VERDICT = (
     "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late", "against",
     "said", "new_numbers", "new",

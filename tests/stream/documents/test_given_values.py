@@ -5,6 +5,7 @@ from functools import partial
 from itertools import count
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from neardup import Config, Deduplicator, Document
@@ -40,8 +41,8 @@ def test_ids_that_are_whole_numbers_are_their_digits():
 
 
 def test_a_refused_document_has_its_reason_in_the_verdict():
-    """What cannot be read is never silent: bytes are no text, 3/4/2016 no certain time, a truth value no id."""
-    given = [Document("a", b"bytes"), Document("b", TEXT, "3/4/2016"), Document(True, TEXT), Document("d", TEXT)]
+    """What cannot be read is never silent: bytes are no text, a list no time, a truth value no id."""
+    given = [Document("a", b"bytes"), Document("b", TEXT, []), Document(True, TEXT), Document("d", TEXT)]
     verdicts = Deduplicator().decide(given)
     assert [verdict.reason for verdict in verdicts] == ["text_type", "timestamp_type", "id_type", None]
     assert [verdict.status for verdict in verdicts] == ["refused"] * 3 + ["original"]
@@ -54,6 +55,29 @@ def test_a_missing_time_of_numpy_is_none():
     verdicts = dedup.decide([Document(str(n), TEXT, time) for n, time in enumerate(times)])
     assert [verdict.status for verdict in verdicts] == ["original", *["duplicate"] * 3]
     assert dedup.decide([Document("x", TEXT, float("nan"))])[0].status == "duplicate"
+
+
+@pytest.mark.parametrize("wrong", ["3/4/2016", "soon", float("inf"), -1e300, 10**400])
+@pytest.mark.parametrize("form", ["documents", "table"])
+def test_a_date_that_cannot_be_read_costs_no_document(wrong, form):
+    """It has none, as in files: the first is warned of, at the caller's line, and all are counted."""
+    if form == "table" and isinstance(wrong, int):
+        pytest.skip("no column of Arrow holds such a number")
+    dedup = Deduplicator(Config(window_seconds=10.0))
+
+    def decide(*times):
+        ids = [f"{time}{n}" for n, time in enumerate(times)]
+        if form == "documents":
+            return [one.status for one in dedup.decide(map(Document, ids, [TEXT] * len(ids), times))]
+        table = pa.table({"id": ids, "text": [TEXT] * len(ids), "timestamp": times})
+        return dedup.decide_table(table)["status"].to_pylist()
+
+    first = "2026-01-01" if isinstance(wrong, str) else 1_767_225_600.0
+    with pytest.warns(UserWarning, match=r"2 documents have no time, such as one of ") as said:
+        assert decide(first, wrong, wrong) == ["original", "duplicate", "duplicate"]
+    assert [warning.filename for warning in said] == [__file__]
+    assert decide(wrong) == ["duplicate"]
+    assert (dedup.counts()["undated"], dedup.refused) == (3, 0)
 
 
 @pytest.mark.parametrize("ask", [Deduplicator.process, Deduplicator.probe, partial(Deduplicator.nearest, k=1)])
@@ -86,5 +110,8 @@ def test_with_a_clock_a_time_far_ahead_counts_as_none():
     texts = (TEXT, "Snow fell in the mountains of the north, and the road was closed until noon.", TEXT, TEXT)
     given = [Document(id_, text, time) for id_, text, time in zip("abcd", texts, times, strict=True)]
     config = Config(window_seconds=86_400.0)
-    assert len(Deduplicator(config, now=lambda: 1_767_225_610.0).process(given)) == 2
+    dedup = Deduplicator(config, now=lambda: 1_767_225_610.0)
+    with pytest.warns(UserWarning, match=r"1 documents have no time, .* '2100-01-01T00:00:00 \(b\)': it lies"):
+        assert len(dedup.process(given)) == 2
+    assert dedup.counts()["undated"] == 1
     assert Deduplicator(config).process(given) == []

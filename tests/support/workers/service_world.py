@@ -104,7 +104,7 @@ class World:
             publisher(self.observer, self.events, self.keeper.take_repeating), lambda: count("service_full"),
             here=not DURABILITIES[self.settings.durability][1],
         )  # fmt: skip
-        self.decoding = decoding(self.settings, lambda: NOW, limits)
+        self.decoding = decoding(self.settings, lambda: NOW, limits, self.observer.count)
         service = Service(
             self.settings, reader, self.events, self.observer, self.decoding,
             partial(near, self.writer), lambda: self.writer.alive, self.writer.ready, lambda: None,

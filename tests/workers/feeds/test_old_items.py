@@ -8,7 +8,9 @@ from email.utils import formatdate
 import pytest
 
 from neardup import Document
+from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds import watch
 from neardup_workers.outside.feeds.fetch import Fetched
 from neardup_workers.outside.feeds.items import Item
 from neardup_workers.outside.feeds.watch import Feed, FeedPoll, Watching, World
@@ -93,8 +95,12 @@ def test_another_clock_writes_no_item_again(urls, neardup):
     assert (len(first.stdout.splitlines()), second.stdout) == (4, b"")
 
 
-def test_an_item_whose_text_is_unchanged_comes_once():
-    """A date, or a token in the query of a link, changes at each fetch; another text is another version."""
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_item_whose_text_is_unchanged_comes_once(refused, monkeypatch):
+    """A date, or a token in the query of a link, changes at each fetch; another text is another version. A refused item
+    is reported once in the same way."""
+    if refused:
+        monkeypatch.setattr(watch, "decode_document", lambda raw, fields: Reason("no_text"))
     url = "http://feeds.example/news"
 
     def answer(token, text="text"):
@@ -109,6 +115,6 @@ def test_an_item_whose_text_is_unchanged_comes_once():
         lambda seconds: False,
     )  # fmt: skip
     feed = Feed(url, Watching(Fields(), 600.0, follow=True))
-    found = [[entry.found.id for entry in feed.poll(world).entries] for _ in range(4)]
-    assert [len(ids) for ids in found] == [3, 0, 0, 1]
-    assert found[3] == ["http://a.example/b?token=4"]
+    found = [[entry.found for entry in feed.poll(world).entries] for _ in range(4)]
+    assert [len(items) for items in found] == [3, 0, 0, 1]
+    assert refused or found[3][0].id == "http://a.example/b?token=4"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neardup.documents.document import Document
 from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import Entry, LineRows
@@ -67,3 +68,13 @@ def test_blank_lines_of_a_run_are_counted(content: list[bytes], size: int) -> No
             yield from enumerate(line.raw.split(b"\n"), line.number)
 
     assert list(numbered(split_runs(blocks, 9))) == list(enumerate(content, 1))
+
+
+def test_lines_of_marks_alone_are_blank(tmp_path: Path) -> None:
+    """A byte order mark of an empty file that was joined to others, and a record separator, are no documents."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join([FLAT[0], BOM, b"\x1e", b"\x1e" + FLAT[0], BOM + b" \r", b""]))
+    read = reader(Settings(input_format="lines"))
+    found = [one for part in read.parts([str(path)]) for one in (part if isinstance(part, LineRows) else [part])]
+    assert [(entry.line, isinstance(entry.found, Document)) for entry in found if entry] == [(1, True), (4, True)]
+    assert read.blank_lines == 3

@@ -102,7 +102,7 @@ def test_several_columns_of_a_csv_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_service_reads_the_same_document(text: str) -> None:
     """A body of a request has nested fields, too."""
-    decode = Decoding(fields_of(settings_of(text), sources=True), 0.0, None)
+    decode = Decoding(fields_of(settings_of(text), sources=True), 0.0, lambda: 100.0, False, lambda name: None)
     document = decode.document(json.dumps(ROWS[0]).encode())
     assert isinstance(document, Document)
     assert document[:3] == ("k0", TEXTS[text], 60.0)

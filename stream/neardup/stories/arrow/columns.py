@@ -134,7 +134,7 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
 
 
 def read_rows(
-    batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | None = None, unread: Unread | None = None
+    batch: Any, fields: Fields, first: int, fill_ids: FillIds | None, unread: Unread
 ) -> Iterator[DocumentRows]:
     """Yield the rows of a record batch in order, some hundred kilobytes of text at a time.
 
@@ -142,8 +142,8 @@ def read_rows(
         batch: a record batch of pyarrow whose schema has no fault.
         fields: the names of the columns, and the unit of timestamps that are numbers.
         first: the number of the first row.
-        fill_ids: makes the ids of rows without one; by default these rows are refused.
-        unread: is called for times that are none, whose rows have none; by default these rows are refused.
+        fill_ids: makes the ids of rows without one; ``None`` refuses these rows.
+        unread: is called for times that are none, whose rows have none.
     """
     batch = with_fields(batch, fields)
     size, at = batch.num_rows, batch.schema.get_field_index(fields.id)
@@ -157,8 +157,7 @@ def read_rows(
     named = None if fields.collection is None else _array(batch, fields.collection)
     collections = None if named is None else _strings(_filled(named))[0]
     times, time_reasons = _times(_array(batch, fields.timestamp), size, fields.timestamp_unit)
-    if unread is not None:
-        time_reasons = _unread(times, time_reasons, _array(batch, fields.timestamp), unread)
+    time_reasons = _unread(times, time_reasons, _array(batch, fields.timestamp), unread)
     reasons = (
         time_reasons
         | dict.fromkeys(no_text, "no_text")

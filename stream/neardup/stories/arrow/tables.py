@@ -17,6 +17,7 @@ from neardup.pairs.batches import rows_of
 from neardup.pairs.json_lines import UNITS, Fields
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.values import UnreadTimes
 from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
 from neardup.stories.arrow.ids import as_ids, numbers_as_ids
 from neardup.stories.arrow.nested import schema_with_fields
@@ -127,6 +128,9 @@ class Documents:
         fields: the names of its columns.
         numbers: of its rows.
 
+    Attributes:
+        unread: the times that are none so far.
+
     Raises:
         ConfigError: it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is missing.
     """
@@ -134,7 +138,7 @@ class Documents:
     def __init__(self, table: object, fields: Fields, numbers: RowNumbers) -> None:
         if fields.timestamp_unit not in UNITS:
             raise ConfigError(f"timestamp_unit={fields.timestamp_unit!r} must be one of {', '.join(UNITS)}")
-        self._fields, self._numbers = fields, numbers
+        self._fields, self._numbers, self.unread = fields, numbers, UnreadTimes()
         self._reader = batches_of(table, fields)
         fault = fault_of(self._reader.schema, fields, ids_needed=fields.id != ID_FIELD)
         if fault is not None:
@@ -143,7 +147,7 @@ class Documents:
     def __iter__(self) -> Iterator[DocumentRows]:
         for batch in self._reader:
             yield from read_rows(
-                batch, self._fields, self._numbers.first_of(batch.num_rows), partial(numbers_as_ids, ROW)
+                batch, self._fields, self._numbers.first_of(batch.num_rows), partial(numbers_as_ids, ROW), self.unread
             )
 
     @property

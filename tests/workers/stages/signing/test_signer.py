@@ -24,6 +24,7 @@ from neardup.pairs.batches import CONTENT_HALF
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.readers.json.columns import decode_columns
 from neardup_workers.outside.store.blocked import BlockList
 from neardup_workers.outside.topics.signed import decode_signed
 from neardup_workers.outside.transport.protocol import Record, UnreachableError, record_bytes
@@ -72,6 +73,7 @@ def letters(messages: Sequence[object]) -> list[dict[str, object]]:
 # Records that must be refused: (plan, key, value, reason).
 REFUSED = [
     (PLAN, b"key", b"{", "not_json"),
+    (PLAN, b"key", b'{"text": "a"} {"text": "b"}', "several_values"),
     (PLAN, b"key", b"\xff", "not_utf8"),
     (PLAN, b"key", b"[" * 2000 + b"]" * 2000, "too_deep"),
     (PLAN, b"key", b"[]", "not_object"),
@@ -124,7 +126,7 @@ def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
     done = sign_records(records, SIGNER, PLAN, now_seconds=own + 5)
     assert [(letter["reason"], letter["offset"]) for letter in letters(done.messages)] == [("no_time", 0)]
     assert (done.report.refused, done.report.clamped) == ({"no_time": 1}, 1)
-    assert times_of(done.messages) == [round(own * 1e6), round((own + 5 + PLAN.skew_seconds) * 1e6)]
+    assert times_of(done.messages) == [round(own * 1e6), round((own + 5) * 1e6)]
 
 
 def test_the_id_is_the_key_where_the_document_has_none() -> None:
@@ -157,15 +159,22 @@ def test_a_time_that_cannot_be_read_costs_no_document(timestamp: str) -> None:
         (None, NOW_MS / 1000, 0),
         (NOW_MS / 1000 - 1e6, NOW_MS / 1000 - 1e6, 0),
         (NOW_MS / 1000 + 60, NOW_MS / 1000 + 60, 0),
-        (NOW_MS / 1000 + 61, NOW_MS / 1000 + 60, 1),
+        (NOW_MS / 1000 + 61, NOW_MS / 1000, 1),
     ],
 )
-def test_a_time_far_ahead_of_its_record_is_clamped(timestamp: float | None, kept: float, clamped: int) -> None:
-    """One wrong clock cannot end every window; a late time stays, and a missing time becomes the record's."""
+@pytest.mark.parametrize("late_ms", [0, 10**12])
+def test_a_time_far_ahead_of_its_record_is_clamped(
+    timestamp: float | None, kept: float, clamped: int, late_ms: int
+) -> None:
+    """One wrong clock cannot end every window, neither that of a document nor that of its record; a late time stays,
+    and a missing time becomes the record's."""
     value = json.dumps({"text": "some words to be read", "timestamp": timestamp})
-    done = sign_records([record(value)], SIGNER, PLAN)
-    assert times_of(done.messages) == [round(kept * 1e6)]
-    assert done.report.clamped == clamped
+    given = record(value)._replace(timestamp_ms=NOW_MS + late_ms)
+    for columns in (decode_columns, lambda *given, **named: None):
+        with mock.patch("neardup_workers.doing.stages.signer.decode_columns", columns):
+            done = sign_records([given], SIGNER, PLAN, now_seconds=NOW_MS / 1000)
+        assert times_of(done.messages) == [round(kept * 1e6)]
+        assert done.report.clamped == (clamped or late_ms > 0)
 
 
 def test_a_message_is_split_before_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

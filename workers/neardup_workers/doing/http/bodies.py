@@ -13,7 +13,7 @@ from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup_workers.outside.settings.files import fields_of
-from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
+from neardup_workers.outside.settings.serve import ServeLimits, ServeSettings
 
 JSON = ("application/json",)
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json")
@@ -58,32 +58,38 @@ class Bodies:
 
 
 class Decoding(NamedTuple):
-    """Decodes a line to a document: the names of the fields, how far ahead a time may lie, and the clock; ``None`` if
-    the writer gives each document its time."""
+    """Decodes a line to a document: the names of the fields, how far ahead of the clock a time may lie, whether a
+    document without a time gets that of the clock (else of the writer), and what counts times that are none."""
 
     fields: Fields
     ahead_seconds: float
-    now: Callable[[], float] | None
+    now: Callable[[], float]
+    is_event: bool
+    counts: Callable[[str], object]
 
     def document(self, line: bytes) -> Document | Reason:
-        """Return the document of a line, or the reason of its refusal. With a clock it has a time."""
-        document = decode_document(line, self.fields)
+        """Return the document of a line, or the reason of its refusal. A time that cannot be read, or lies too far
+        ahead, is none."""
+        document = decode_document(line, self.fields, unread=lambda reason, value: self.counts("undated"))
         if isinstance(document, Reason):
             return document
         if not document.id:
             return Reason("no_id")
-        if self.now is None:
+        if document.timestamp is None and not self.is_event:
             return document
         now = self.now()
-        if document.timestamp is None:
-            return document._replace(timestamp=now)
-        return Reason("timestamp_ahead") if document.timestamp > now + self.ahead_seconds else document
+        if document.timestamp is not None:
+            if document.timestamp <= now + self.ahead_seconds:
+                return document
+            self.counts("clamped")
+        return document._replace(timestamp=now if self.is_event else None)
 
 
-def decoding(settings: ServeSettings, now: Callable[[], float], limits: ServeLimits = LIMITS) -> Decoding:
+def decoding(
+    settings: ServeSettings, now: Callable[[], float], limits: ServeLimits, counts: Callable[[str], object]
+) -> Decoding:
     """Return the decoding that the settings of the service describe."""
-    is_event = settings.clock == "event"
-    return Decoding(fields_of(settings, sources=True), limits.ahead_seconds, now if is_event else None)
+    return Decoding(fields_of(settings, sources=True), limits.ahead_seconds, now, settings.clock == "event", counts)
 
 
 async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...]) -> bytes:

@@ -52,10 +52,6 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "content_type": (415, "the content type is not one that the path takes", "set the header Content-Type"),
     "body_slow": (408, f"the body did not arrive within {LIMITS.body_seconds_max:g} seconds", "send it faster"),
     "encoding": (415, "the body has a content encoding", "send it as it is, without Content-Encoding"),
-    "timestamp_ahead": (
-        422, f"the timestamp lies more than {LIMITS.ahead_seconds:g} seconds ahead of the server's clock",
-        "correct it, or leave it out for the time of the server",
-    ),
     "feed_report": (422, "a report of feeds has a value that it cannot have", "see FeedReports in /openapi.json"),
     "parameter": (
         422, "a parameter of the query is unknown, or has a value that is not one of its values", "see /openapi.json",

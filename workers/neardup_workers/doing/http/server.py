@@ -180,7 +180,7 @@ def started(
         writer.stop()
 
     service = Service(
-        settings, reader, events, observer, decoding(settings, now, limits), partial(near, writer),
+        settings, reader, events, observer, decoding(settings, now, limits, observer.count), partial(near, writer),
         lambda: writer.alive, writer.ready, measure, now, limits,
     )  # fmt: skip
     app = application(service, window_requests(writer))

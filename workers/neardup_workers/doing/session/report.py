@@ -154,7 +154,6 @@ class Report:
     ) -> None:
         self.documents = 0
         self.pairs = 0
-        self.times_ahead = 0  # documents without their time, which lies ahead of the clock
         self.refused: Counter[str] = Counter()
         self._seen: Counter[tuple[str, bool]] = Counter()  # by reason, and whether it was found in a folder
         self._quiet = quiet
@@ -213,7 +212,6 @@ class Report:
             "documents": self.documents,
             **({"pairs": self.pairs} if found is None else found),
             **{name: counts[name] for name in _COUNTS},
-            **({"times_ahead": self.times_ahead} if self.times_ahead else {}),
             "refused": sum(self.refused.values()),
             "refused_by_reason": dict(self.refused.most_common()),
             "blank_lines": blank_lines,
@@ -310,8 +308,6 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the names and values of the facts that a summary shows."""
     rows = [(label, f"{summary[name]:,}") for name, label in _FOUND.items() if name in summary]
     rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
-    if "times_ahead" in summary:
-        rows.append(("times ahead of the clock, not used", f"{summary['times_ahead']:,}"))
     rows += [("refused", f"{summary['refused']:,}")]
     rows += [(f"  {reason}", f"{count:,}") for reason, count in summary["refused_by_reason"].items()]
     if "ids_changed" in summary:

@@ -42,7 +42,7 @@ from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import LEFT_OUT, PASSED, Entry, Rows, TableRows
 from neardup_workers.outside.readers.lines import Line
-from neardup_workers.outside.readers.paths import check_paths, display, total_bytes
+from neardup_workers.outside.readers.paths import check_paths, total_bytes
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import WINDOW_MOST, Settings, fields_of
 
@@ -207,19 +207,8 @@ class Session:
             self.refuse(chunk, {position: reason for position, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
             self._count_bands(signed.batch)
-            yield chunk, signed._replace(batch=self._without_future(signed.batch))
+            yield chunk, signed._replace(batch=without_future(signed.batch, time.time(), self.reader.unread))
             self.report.advance(self.reader.bytes_read)
-
-    def _without_future(self, batch: Batch) -> Batch:
-        """Return a batch without times that lie too far ahead of the clock; they are counted, and the first is said."""
-        timed, rows = without_future(batch, time.time())
-        if len(rows) and not self.report.times_ahead:
-            self.report.say(
-                f"warning: the time of {display(batch.ids_at(rows[:1])[0])} lies more than a day ahead of the clock of "
-                "this machine and counts as none, and so do further ones"
-            )
-        self.report.times_ahead += len(rows)
-        return timed
 
     def unsigned_chunks(self, paths: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of paths that have an end, without a signature."""
@@ -321,7 +310,7 @@ class Session:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note, count in self.reader.notes.items():
             self.report.say(f"note: {note}".replace("{}", f"{count:,}"))
-        for note in (*self.reader.unread.notes(), *self.notes):
+        for note in (*(f"note: {times}" for times in self.reader.unread.notes()), *self.notes):
             self.report.say(note)
         probe = self.settings.probe_limit
         named = f"bucket_candidates_max ({self.settings.bucket_candidates_max:,})"

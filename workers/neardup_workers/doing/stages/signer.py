@@ -160,8 +160,9 @@ def sign_records(
 ) -> Signings:
     """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
-    An event time that is far ahead of the time of its record is clamped, one that cannot be read is none. If the
-    record has no time, ``now_seconds`` is the limit. A document is refused if neither it nor its record has a time.
+    An event time counts as none if it cannot be read, or lies far ahead of the time of its record; the document has
+    that then. A time of a record that is far ahead of ``now_seconds``, or missing, is ``now_seconds``. A document is
+    refused if neither it nor its record has a time.
     ``start_signing`` signs while this thread decodes; by default the signing waits for the end of the decoding.
     ``canaries`` has begun a step.
     """
@@ -222,7 +223,7 @@ class _Step:
             bounds.append(min(full + 1, first + CHUNK_DOCUMENTS, len(self._records)))
         for first, end in pairwise(bounds):
             part = self._records[first:end]
-            columns = _columns(part, self._plan)
+            columns = _columns(part, self._plan, self._now_seconds)
             if columns is None:
                 for row, record in enumerate(part, first):
                     self._decode(row, record)
@@ -265,18 +266,20 @@ class _Step:
         self._undated += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
-        """Add a document with its time: the time of its record if it has none, and at most that plus the skew."""
+        """Add a document with its time: the time of its record if it has none, or one that is ahead of that."""
         is_timed = record.timestamp_ms >= 0  # -1: its producer left it out
         arrived = record.timestamp_ms / _MILLISECONDS if is_timed else self._now_seconds
-        latest = arrived + self._plan.skew_seconds
+        skew_seconds = self._plan.skew_seconds
+        is_ahead = arrived > self._now_seconds + skew_seconds
+        arrived = self._now_seconds if is_ahead else arrived
         if document.timestamp is None:
             if not is_timed:
                 self._refuse(record, "no_time")
                 return
             document = document._replace(timestamp=arrived)
-        elif latest < document.timestamp < math.inf:
-            document = document._replace(timestamp=latest)
-            self._clamped += 1
+        elif arrived + skew_seconds < document.timestamp < math.inf:
+            document, is_ahead = document._replace(timestamp=arrived), True
+        self._clamped += is_ahead
         self._misnamed += is_misnamed
         self._chunks.add(row, document)
 
@@ -333,7 +336,7 @@ def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> 
     return refusal.reason
 
 
-def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
+def _columns(records: Sequence[Record], plan: SignPlan, now_seconds: float) -> _Columns | None:
     """Decode records to columns; ``None`` if some of them have to be decoded one by one."""
     _, _, arrivals, keys, values, _, headers = zip(*records, strict=True)
     arrived = np.array(arrivals) / _MILLISECONDS
@@ -350,11 +353,11 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
         own = map(documents.collections.at, range(len(keys)))
         named = zip(keys, collections, own, strict=True)
         misnamed |= np.array([key is not None and name != collection for key, name, collection in named])
-    latest = arrived + plan.skew_seconds
-    ahead = documents.times > latest
-    documents.times[ahead] = latest[ahead]
-    missing = np.isnan(documents.times)
-    documents.times[missing] = arrived[missing]
+    ahead = arrived > now_seconds + plan.skew_seconds
+    arrived[ahead] = now_seconds
+    ahead |= documents.times > arrived + plan.skew_seconds
+    given = documents.times <= arrived + plan.skew_seconds  # false where there is none
+    documents.times[~given] = arrived[~given]
     shown = None
     if sources is not None and urls is not None and titles is not None:
         shown = columns_shown(documents.ids, sources, urls, titles)

@@ -277,8 +277,13 @@ class Feed:
         its query, with the same text, is no new item.
         """
         found = entry.found
-        digest = mmh3.hash_bytes(entry.raw or b"" if isinstance(found, Reason) else found.text)
-        key = digest.hex() if isinstance(found, Reason) else found.id
+        if isinstance(found, Reason):
+            fields, value = self._watching.fields, orjson.loads(entry.raw or b"{}")
+            links = (without_query(str(value.get(name, ""))) for name in (fields.id, "url"))
+            digest = mmh3.hash_bytes("\n".join([*links, str(value.get("title")), str(value.get(fields.text)), found]))
+            key = digest.hex()
+        else:
+            digest, key = mmh3.hash_bytes(found.text), found.id
         path = without_query(key)
         known = self._seen.get(key)
         is_new = known != digest and not (known is None and f"{path}?{digest.hex()}" in self._seen)

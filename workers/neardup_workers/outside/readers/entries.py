@@ -7,7 +7,6 @@ becomes an object when it is read.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import orjson
 
-from neardup.documents.document import REASONS, Document, DocumentColumns
+from neardup.documents.document import Document, DocumentColumns
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
@@ -68,10 +67,6 @@ LEFT_OUT = frozenset((
 BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))
 
-# A reason why an item of a feed has no time -> its sentence.
-_UNREAD = {"undated": "the date is none, or lies before 1990 or more than a day ahead of the clock"}
-# Characters of an example in a note.
-_EXAMPLE_CHARACTERS = 60
 # A line and its number -> its document, or why it has none.
 Decode = Callable[[bytes, int], Document | Reason]
 
@@ -96,26 +91,6 @@ class Entry(NamedTuple):
     header: Header | None = None
     record: bytes | None = None
     says: str = ""
-
-
-class UnreadTimes:
-    """Counts times that cannot be read, by reason, and keeps the first of each. Their documents have none."""
-
-    def __init__(self) -> None:
-        self.counts = Counter[str]()
-        self._firsts: dict[str, object] = {}
-
-    def __call__(self, reason: str, value: object) -> None:
-        """Count a time."""
-        self.counts[reason] += 1
-        self._firsts.setdefault(reason, value)
-
-    def notes(self) -> Iterator[str]:
-        """Yield a sentence for each reason."""
-        for reason, count in self.counts.items():
-            example = ascii(self._firsts[reason])[:_EXAMPLE_CHARACTERS]
-            why = _UNREAD.get(reason) or REASONS[reason]
-            yield f"note: {count:,} documents have no time, such as one of {example}: {why}"
 
 
 class Rows(Sequence[Entry]):

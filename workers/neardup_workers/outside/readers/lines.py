@@ -11,6 +11,7 @@ from neardup_workers.outside.web.pages import Page
 
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
+_BLANK = b" \t\n\v\f\r\x1e" + BOM
 # A value of ``reason`` that marks the header of a table.
 HEADER = Reason("header")
 # A value of ``reason`` that marks a record of an archive that belongs to others: a request, metadata.
@@ -44,6 +45,11 @@ class Line(NamedTuple):
     header: Header | None = None
     page: Page | None = None
     record: bytes | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it holds nothing, and is not refused."""
+        return not self.reason and is_blank(self.raw)
 
 
 # A marker between lines: no input is available now.
@@ -120,12 +126,17 @@ def _runs(number: int, raws: list[bytes], bytes_max: int) -> Iterator[Line | Run
             yield Line(at, b"", True, True)
 
 
+def is_blank(raw: bytes) -> bool:
+    """Whether a line has nothing but white space, byte order marks and record separators (RFC 7464)."""
+    return not raw.strip(_BLANK)
+
+
 def lines_of(run: Run) -> Iterator[Line]:
     """Yield the lines of a run. Consecutive blank lines are one line with line feeds in it: a small compressed file can
     hold a hundred million of them."""
     blank: list[bytes] = []
     for number, raw in enumerate(run.raws, run.number):
-        if not raw or raw.isspace():
+        if is_blank(raw):
             blank.append(raw)
             continue
         if blank:

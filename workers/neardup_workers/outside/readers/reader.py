@@ -4,8 +4,7 @@ The content of a file decides its format, then its name (``formats``), unless ``
 JSON array, a table, mail, a WARC archive, a page, or one document whose id is its path. Standard input, a pipe and a
 device are JSON Lines unless they begin like another format. In a folder, JSON is read as documents only if the first
 object has the field that the scheme compares. So each configuration file in a folder is one document. Only a text can
-be a whole file. Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start
-is removed.
+be a whole file. Compressed content is recognised by its first bytes. A byte order mark at the start is removed.
 
 The text of a page, and of a line with a field of HTML, is extracted (``neardup_workers.outside.web``), in the order of
 the input.
@@ -29,6 +28,7 @@ from typing import Any, Protocol
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
+from neardup.pairs.values import UnreadTimes
 from neardup.stories.arrow.columns import fault_of, read_rows
 from neardup.stories.arrow.ids import numbers_as_ids
 from neardup_workers.outside.process.exits import Failure
@@ -37,7 +37,7 @@ from neardup_workers.outside.readers.arrow.batches import Damaged
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
 from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, first_block, opened
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
-from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, UnreadTimes, line_of, line_rows
+from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
 from neardup_workers.outside.readers.formats import (
     AUTO,
@@ -286,7 +286,7 @@ class EntryReader:
                 yield from self._too_long(source, line, flattened(lines))
             elif line.record is not None or line.page is not None:
                 yield from self._record(source, line)
-            elif not line.reason and (not line.raw or line.raw.isspace()):
+            elif line.is_blank:
                 further = line.raw.count(b"\n")
                 self.blank_lines += 1 + further
                 self._number += further

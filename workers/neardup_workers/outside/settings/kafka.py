@@ -50,8 +50,8 @@ class StreamLimits(NamedTuple):
             the transaction timeout. Where a step is aborted, the next ones are smaller.
         undecided_max: documents that wait for a verdict in a linker, before it reads no more.
         messages_bytes_max: of signed, which a linker holds to compare documents; it reads others again.
-        skew_seconds: by which the time of a document may lie ahead of its message's; a later one is moved back to that.
-            Clocks differ by less.
+        skew_seconds: by which the time of a document may lie ahead of its message's, which a later one becomes. Clocks
+            differ by less.
         turn_seconds_max: after which a step ends the process. A step takes about a second, and kernels compile in less
             than a minute.
         stall_seconds_max: in which a growing partition advances, or the process ends; in which a committed offset is

@@ -32,7 +32,7 @@ class ServeLimits(NamedTuple):
         batch_lines_max: of a batch. Its answer takes seconds, and begins at once.
         queue_documents_max: that wait for the writer: some seconds of its work, after which clients give up.
         event_readers_max: clients of ``/v1/events``. Each holds a connection, and reads the database for its backlog.
-        ahead_seconds: by which a timestamp may lie ahead of the clock, with ``clock=event``: clocks differ by less.
+        ahead_seconds: by which a timestamp may lie ahead of the clock; a later one is none. Clocks differ by less.
         verdict_seconds_max: in which a request waits for its verdict, of a view; clients wait longer, by default.
         canaries_every: of one document in so many an edited copy is looked up, to measure recall; 0 for none.
         canaries_per_second_max: so that canaries take about 1 % of the time however fast documents come.

@@ -96,7 +96,7 @@ def started_view(
         follower.stop()
 
     service = Service(
-        settings, reader, events, observer, decoding(settings, now, limits), partial(near, reader),
+        settings, reader, events, observer, decoding(settings, now, limits, observer.count), partial(near, reader),
         lambda: follower.alive, lambda: READY if follower.ready else None, measure, limits=limits,
     )  # fmt: skip
     sending = Sending(outbox, follower, limits.verdict_seconds_max, settings.client.request_bytes_max)

@@ -268,6 +268,9 @@ def _take(
     batch: Batch = tasks.batch_of(accepted.combine_chunks())
     corpus.add(batch)
     session.report.documents += batch.size
+    untimed = part.filter(part.column("untimed").is_valid())
+    for row in untimed.select(["untimed", "given"]).to_pylist():
+        session.reader.unread(row["untimed"], row["given"])
     columns = (part.column(name).to_pylist() for name in ("file", "line", "reason", "id", "value", "source", "raw"))
     for file, line, reason, id_, value, source, raw in zip(*columns, strict=True):
         name = given.names[file]

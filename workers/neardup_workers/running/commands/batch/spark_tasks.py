@@ -11,7 +11,7 @@ every entry has the same number, however many machines there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from neardup.stories.arrow.columns import column_of
 from neardup_workers.outside.outputs.sources import sources_among, sources_in
 from neardup_workers.outside.readers.entries import Entry, reason_of_line
 from neardup_workers.outside.readers.json.columns import Decoded, decode_columns
-from neardup_workers.outside.readers.lines import BOM
+from neardup_workers.outside.readers.lines import BOM, is_blank
 
 Batches = Iterator[pa.RecordBatch]
 Split = tuple[str, int]
@@ -43,7 +43,7 @@ Split = tuple[str, int]
 COUNTED = "file string, block long, lines long, entries long"
 SIGNED = (
     "n long, file string, block long, line long, id binary, time long, high long, low long, fixed binary, "
-    "ragged binary, value double, source string, reason string, raw binary"
+    "ragged binary, value double, source string, reason string, raw binary, untimed string, given string"
 )
 KEYS = "key long, content long, payload long"
 PAIRS = "newer long, older long, similarity double, buckets long"
@@ -74,7 +74,7 @@ class SignTask(NamedTuple):
 def count_lines(batches: Batches) -> Batches:
     """Count the lines of each split, and those that are not blank."""
     for split, raws in _runs(batches):
-        yield _made(COUNTED, [[split[0]], [split[1]], [len(raws)], [sum(map(_is_entry, raws))]])
+        yield _made(COUNTED, [[split[0]], [split[1]], [len(raws)], [sum(not is_blank(raw) for raw in raws)]])
 
 
 def sign_lines(task: SignTask, batches: Batches) -> Batches:
@@ -83,8 +83,8 @@ def sign_lines(task: SignTask, batches: Batches) -> Batches:
     begins = dict(task.begins)
     for split, raws in _runs(batches):
         begin = begins[split]
-        numbers = [begin.line + i for i, raw in enumerate(raws) if _is_entry(raw)]
-        entries = [raw for raw in raws if _is_entry(raw)]
+        numbers = [begin.line + i for i, raw in enumerate(raws) if not is_blank(raw)]
+        entries = [raw for raw in raws if not is_blank(raw)]
         begins[split] = SplitBegin(begin.line + len(raws), begin.entry + len(entries))
         for at in range(0, len(entries), CHUNK_DOCUMENTS):
             end = at + CHUNK_DOCUMENTS
@@ -135,16 +135,13 @@ def _runs(batches: Batches) -> Iterator[tuple[Split, list[bytes]]]:
                 yield split, rows.column("value").slice(begin, end - begin).to_pylist()
 
 
-def _is_entry(raw: bytes) -> bool:
-    return bool(raw) and not raw.isspace()
-
-
 def _signed(
     task: SignTask, signer: Signer, split: Split, first: int, raws: list[bytes], numbers: list[int]
 ) -> pa.RecordBatch:
     """Sign the entries from number ``first`` on, which are lines of these numbers."""
     name, count = task.names[split[0]], len(raws)
-    decoded = _decoded(task, name, raws, numbers)
+    untimed: dict[int, tuple[str, str]] = {}  # why the time of an entry is none, and what was given
+    decoded = _decoded(task, name, raws, numbers, untimed)
     documents = decoded.documents if isinstance(decoded, Decoded) else decoded
     if isinstance(documents, DocumentColumns):
         at: Sequence[int] = range(count)
@@ -160,9 +157,12 @@ def _signed(
             for one in documents
         ]
         reasons = {i: one for i, one in enumerate(documents) if isinstance(one, Reason)}
-    signed = signed._replace(batch=without_future(signed.batch, task.now_seconds)[0])
     reasons |= {at[refusal.position]: reason_of_line(refusal.reason) for refusal in signed.refusals}
     row, accepted = np.full(count, -1, np.int64), [i for i in range(count) if i not in reasons]
+    ahead: list[tuple[str, str]] = []
+    timed = without_future(signed.batch, task.now_seconds, lambda reason, value: ahead.append((reason, str(value))))
+    untimed |= zip((accepted[n] for n in np.flatnonzero(timed.times != signed.batch.times)), ahead, strict=True)
+    signed = signed._replace(batch=timed)
     row[accepted] = np.arange(signed.batch.size)
     for i, id_ in zip(accepted, signed.batch.ids_at(row[accepted]), strict=True):
         ids[i] = id_.encode()
@@ -181,6 +181,7 @@ def _signed(
         *(column.take(taken) for column in _binaries(signed.batch.evidence)),
         values, sources, [reasons.get(i) for i in range(count)],
         [raws[i] if i in reasons else None for i in range(count)],
+        *([untimed.get(i, (None, None))[part] for i in range(count)] for part in (0, 1)),
     ]  # fmt: skip
     return _made(SIGNED, columns)
 
@@ -193,8 +194,10 @@ def _sources(decoded: Decoded | list[Document | Reason]) -> list[str]:
     return sources_among(documents)
 
 
-def _decoded(task: SignTask, name: str, raws: list[bytes], numbers: list[int]) -> Decoded | list[Document | Reason]:
-    """Decode lines: as columns if all are flat objects, else one by one."""
+def _decoded(
+    task: SignTask, name: str, raws: list[bytes], numbers: list[int], untimed: dict[int, tuple[str, str]]
+) -> Decoded | list[Document | Reason]:
+    """Decode lines: as columns if all are flat objects, else one by one; their times that are none are ``untimed``."""
     columns = decode_columns(raws, [None] * len(raws), task.fields)
     if columns is not None:
         return columns
@@ -203,10 +206,14 @@ def _decoded(task: SignTask, name: str, raws: list[bytes], numbers: list[int]) -
             raw.removeprefix(BOM) if number == 1 else raw,
             task.fields,
             f"{name}:{number}" if task.line_ids else None,
-            lambda reason, value: None,  # a time that cannot be read is none
+            partial(_untimed, untimed, i),
         )
-        for raw, number in zip(raws, numbers, strict=True)
+        for i, (raw, number) in enumerate(zip(raws, numbers, strict=True))
     ]
+
+
+def _untimed(untimed: dict[int, tuple[str, str]], i: int, reason: str, value: object) -> None:
+    untimed[i] = reason, str(value)
 
 
 def _binaries(evidence: Evidence) -> tuple[pa.Array, pa.Array]:

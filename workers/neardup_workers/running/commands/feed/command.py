@@ -104,7 +104,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         report, feeds = session.report, len(lists.addresses())
         report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
         for note in session.reader.unread.notes():
-            report.say(note)
+            report.say(f"note: {note}")
         if settings.canonical_urls:
             report.say(f"{ids.changed:,} ids changed to canonical URLs")
     return session.ended
