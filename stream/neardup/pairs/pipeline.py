@@ -7,6 +7,7 @@ both in one process. Workers run the halves on different machines, with a topic 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +87,9 @@ class Signer:
         self._scheme = SCHEMES[config.scheme]
         self._readers: list[PlainReader] = []  # those that no thread uses now
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Signer, queries=self._queries), (self.config, self._item_bytes_max)
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""

@@ -104,6 +104,12 @@ class Config(Parameters):
         kept = self.model_dump(exclude_unset=True, exclude={"scheme_options"} if "scheme" in (update or {}) else None)
         return type(self)(**{**kept, **(update or {})})
 
+    def __eq__(self, other: object) -> bool:
+        # By the settings alone: what follows from them and was read already may be arrays, which have no one answer.
+        return type(self) is type(other) and all(
+            getattr(self, name) == getattr(other, name) for name in type(self).model_fields
+        )
+
     @field_validator("fold", mode="before")
     @classmethod
     def _folds(cls, value: Any) -> Any:

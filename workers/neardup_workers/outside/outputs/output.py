@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import compress
@@ -25,6 +26,8 @@ from neardup_workers.outside.process.exits import Exit, Failure, output_failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import BOM, HEADER, Header, Line
 from neardup_workers.outside.readers.paths import display
+from neardup_workers.outside.remote.objects import upload
+from neardup_workers.outside.remote.stores import checked_to_write, is_address
 from neardup_workers.outside.settings import option_name
 
 STANDARD = "-"
@@ -54,6 +57,7 @@ class OutputFile:
     def __init__(self, path: str, what: str = "the pairs", *, follow: bool = False) -> None:
         self._is_standard = path == STANDARD
         self._what = f"{what} to {'standard output' if self._is_standard else path}"
+        self._address = path if is_address(path) else None
         self._path = Path(os.path.realpath(path))
         self._unfinished: Path | None = None
         with self._failing():
@@ -68,6 +72,9 @@ class OutputFile:
         if (descriptor := descriptor_of(path)) is not None:
             self.file = os.fdopen(os.dup(descriptor), "wb")
             return
+        if self._address is not None:
+            self._open_address(self._address, in_place=in_place)
+            return
         if not in_place:
             unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
             try:
@@ -81,6 +88,14 @@ class OutputFile:
                     unfinished.chmod(stat.S_IMODE(self._path.stat().st_mode))
                 return
         self.file = Path(path).open("wb")  # noqa: SIM115 - this is a context manager itself
+
+    def _open_address(self, address: str, *, in_place: bool) -> None:
+        """Write to a temporary file, which becomes the object at the end."""
+        if in_place:
+            raise Failure(Exit.USAGE, f"cannot write {self._what}: an object is written whole: name a file to follow")
+        checked_to_write(address)
+        self.file = tempfile.NamedTemporaryFile(prefix="neardup-", delete=False)  # noqa: SIM115
+        self._unfinished = Path(self.file.name)
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +153,13 @@ class OutputFile:
 
     def _finish(self) -> None:
         self._shut()
-        if self._unfinished is not None:
+        if self._address is not None and self._unfinished is not None:
+            try:
+                upload(self._unfinished, self._address)
+            except OSError as error:
+                kept, self._unfinished = self._unfinished, None
+                raise OSError(error.errno, f"{error.strerror}; what it would have is in {kept}") from None
+        elif self._unfinished is not None:
             self._unfinished.replace(self._path)
             self._unfinished = None
 
@@ -152,6 +173,8 @@ class OutputFile:
 
 def _is_plain(path: str) -> bool:
     """Whether a path is that of a file on a disk, there already or not."""
+    if is_address(path):
+        return True
     if os.path.abspath(path).startswith(("/dev/", "/proc/")):
         return False
     return os.path.isfile(path) or not os.path.exists(path)

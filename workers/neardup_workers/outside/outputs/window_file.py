@@ -7,7 +7,6 @@ another configuration is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.window_message import WindowMessage, WireError, encode_window
@@ -17,6 +16,7 @@ from neardup.stories.windows import messages as window_messages
 from neardup.stories.windows.constant_texts import signature_of
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure, input_failure
+from neardup_workers.outside.remote.objects import open_file
 
 
 def write(path: str, messages: Iterable[WindowMessage], stream_time: int, config: Config) -> None:
@@ -45,7 +45,7 @@ def fill(matcher: Matcher, path: str, decider: Decider | None = None, *, salvage
     damaged, or has another configuration.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             window_messages.fill(matcher, file.read, decider, decide=decider is not None, salvage=salvage)
     except OSError as error:
         raise input_failure(f"the window in {path}", error) from None

@@ -21,6 +21,8 @@ from itertools import chain
 
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt
+from neardup_workers.outside.remote.objects import RemoteFile
+from neardup_workers.outside.remote.stores import is_address
 
 STDIN = "-"
 # The archives in a WACZ file.
@@ -36,6 +38,10 @@ _UTF_16 = {
 }  # fmt: skip
 
 
+# A descriptor, or an object by its address.
+Opened = int | RemoteFile
+
+
 class Interrupted(Exception):
     """A signal ended the reading before the content ended."""
 
@@ -47,12 +53,15 @@ class Blocks:
         self.stop = stop
         self.bytes = 0
 
-    def content(self, descriptor: int) -> Iterator[bytes]:
+    def content(self, file: Opened) -> Iterator[bytes]:
         """Yield the bytes of an open file to its end; for a stream, an empty block before each wait.
 
         Raises ``Interrupted`` after a signal.
         """
-        streams = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        if isinstance(file, RemoteFile):
+            yield from map(self._counted, file.pieces())
+            return
+        descriptor, streams = file, is_stream(file)
         while True:
             if streams and not _ready(descriptor):
                 yield b""
@@ -61,13 +70,13 @@ class Blocks:
                 return
             yield block
 
-    def archives(self, descriptor: int) -> Iterator[bytes]:
+    def archives(self, file: Opened) -> Iterator[bytes]:
         """Yield the archives of an open WACZ file (Web Archive Collection Zipped), one after the other, in gzip.
 
         Raises ``Corrupt`` if it is damaged or holds none, and ``Interrupted`` after a signal.
         """
         try:
-            with zipfile.ZipFile(SeekableFile(descriptor, self)) as zipped:
+            with zipfile.ZipFile(SeekableFile(file, self)) as zipped:
                 names = [name for name in zipped.namelist() if _ARCHIVE.fullmatch(name)]
                 if not names:
                     raise Corrupt("wacz_empty")
@@ -122,27 +131,33 @@ class Blocks:
         self.bytes += len(block)
         return block
 
+    def _counted(self, block: bytes) -> bytes:
+        if self.stop.signal:
+            raise Interrupted
+        self.bytes += len(block)
+        return block
+
 
 class Content:
     """The blocks of a content, and its file for formats that seek.
 
-    Iterate over the blocks, or use the file. ``descriptor``: of an open plain file that holds the same bytes, if there
-    is one; ``source`` counts the bytes read of it.
+    Iterate over the blocks, or use the file. ``plain``: an open file that holds the same bytes, if there is one;
+    ``source`` counts the bytes read of it.
     """
 
     def __init__(
-        self, blocks: Iterable[bytes | None], source: Blocks | None = None, descriptor: int | None = None
+        self, blocks: Iterable[bytes | None], source: Blocks | None = None, plain: Opened | None = None
     ) -> None:
-        self._blocks, self._source, self._descriptor = blocks, source, descriptor
+        self._blocks, self._source, self._plain = blocks, source, plain
 
     def __iter__(self) -> Iterator[bytes | None]:
         return iter(self._blocks)
 
     def file(self) -> SeekableFile | None:
         """Return the file, ``None`` if the content is not a plain file."""
-        if self._source is None or self._descriptor is None:
+        if self._source is None or self._plain is None:
             return None
-        return SeekableFile(self._descriptor, self._source)
+        return SeekableFile(self._plain, self._source)
 
     def check(self) -> None:
         """Raise ``Interrupted`` after a signal: what reads the file may report it as an error of its own."""
@@ -156,9 +171,9 @@ class SeekableFile(io.RawIOBase):
     ``source`` counts the bytes read, and a signal that it has seen raises ``Interrupted``.
     """
 
-    def __init__(self, descriptor: int, source: Blocks | None = None) -> None:
-        self._descriptor, self._source, self._at = descriptor, source, 0
-        self._size = os.fstat(descriptor).st_size
+    def __init__(self, file: Opened, source: Blocks | None = None) -> None:
+        self._file, self._source, self._at = file, source, 0
+        self._size = size_of(file)
 
     def readable(self) -> bool:
         """Whether it can be read."""
@@ -182,7 +197,7 @@ class SeekableFile(io.RawIOBase):
         while size:
             if self._source is not None and self._source.stop.signal:
                 raise Interrupted
-            part = os.pread(self._descriptor, size, self._at)
+            part = pread(self._file, size, self._at)
             if not part:
                 break
             parts.append(part)
@@ -193,16 +208,35 @@ class SeekableFile(io.RawIOBase):
 
 
 @contextmanager
-def opened(path: str) -> Iterator[int]:
-    """The descriptor of an open file; standard input stays open afterwards. Raises ``OSError``."""
+def opened(path: str) -> Iterator[Opened]:
+    """An open file, or an object by its address; standard input stays open afterwards. Raises ``OSError``."""
     if path == STDIN:
         yield 0
+        return
+    if is_address(path):
+        with RemoteFile(path) as remote:
+            yield remote
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def is_stream(file: Opened) -> bool:
+    """Whether an open file can be read once, in order."""
+    return not isinstance(file, RemoteFile) and not stat.S_ISREG(os.fstat(file).st_mode)
+
+
+def size_of(file: Opened) -> int:
+    """Return the bytes of an open file that is no stream."""
+    return file.size if isinstance(file, RemoteFile) else os.fstat(file).st_size
+
+
+def pread(file: Opened, size: int, offset: int) -> bytes:
+    """Return so many bytes of an open file from an offset on, fewer at its end."""
+    return file.pread(size, offset) if isinstance(file, RemoteFile) else os.pread(file, size, offset)
 
 
 def _ready(descriptor: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -18,6 +19,7 @@ from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt, de
 from neardup_workers.outside.readers.formats import FORMAT_REASONS, FORMATS, LINES, choose
 from neardup_workers.outside.readers.lines import flattened
 from neardup_workers.outside.readers.paths import display
+from neardup_workers.outside.remote.objects import RemoteFile
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20
@@ -37,8 +39,9 @@ def json_objects(
     ``Failure`` for a file that cannot be read.
     """
     try:
-        with opened(path) as descriptor:
-            blocks = decompressed(iter(lambda: os.read(descriptor, BLOCK_BYTES), b""))
+        with opened(path) as file:
+            pieces = file.pieces() if isinstance(file, RemoteFile) else iter(partial(os.read, file, BLOCK_BYTES), b"")
+            blocks = decompressed(pieces)
             head = next(blocks, b"") or b""
             chosen = choose(path, head, _FIELDS)
             if chosen in FORMAT_REASONS:

@@ -14,10 +14,18 @@ from contextlib import suppress
 
 from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.readers.blocks import STDIN
+from neardup_workers.outside.remote import stores as remote
+from neardup_workers.outside.remote.objects import check_address
+from neardup_workers.outside.remote.stores import is_address, names_in
 
 
 def walk(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the paths in a folder in order of names, each with the reason to omit it (empty for a file to read)."""
+    if is_address(folder):
+        for name in names_in(folder):
+            hidden = any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
+            yield name, "hidden" if hidden else ""
+        return
     pending = [iter([folder])]
     while pending:
         path = next(pending[-1], None)
@@ -33,6 +41,11 @@ def walk(folder: str) -> Iterator[tuple[str, str]]:
             pending.append(iter([os.path.join(path, name) for name in sorted(os.listdir(path))]))
         except OSError:
             yield path, "unreadable"
+
+
+def is_folder(path: str) -> bool:
+    """Whether a path is a folder, or the address of one."""
+    return remote.is_folder(path) or os.path.isdir(path)
 
 
 def _left_out(path: str) -> str | None:
@@ -53,7 +66,9 @@ def check_paths(paths: Sequence[str]) -> None:
         if path == STDIN:
             continue
         try:
-            if stat.S_ISREG(os.stat(path).st_mode):
+            if is_address(path):
+                check_address(path)
+            elif stat.S_ISREG(os.stat(path).st_mode):
                 os.close(os.open(path, os.O_RDONLY))
             elif os.path.isdir(path):
                 os.scandir(path).close()

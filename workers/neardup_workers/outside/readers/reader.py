@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -33,9 +32,10 @@ from neardup.stories.arrow.columns import fault_of, read_rows
 from neardup.stories.arrow.ids import numbers_as_ids
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers import blocks as files
 from neardup_workers.outside.readers.arrow.batches import Damaged
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
-from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, first_block, opened
+from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, Opened, first_block, opened
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
 from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
@@ -50,7 +50,7 @@ from neardup_workers.outside.readers.formats import (
     resumes,
 )
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
-from neardup_workers.outside.readers.paths import display, walk
+from neardup_workers.outside.readers.paths import display, is_folder, walk
 from neardup_workers.outside.readers.warc import WARC_IDS
 from neardup_workers.outside.web.canonical_ids import CanonicalIds
 from neardup_workers.outside.web.charsets import REPLACED
@@ -168,7 +168,7 @@ class EntryReader:
         for i, path in enumerate(paths):
             if self.stop.signal:
                 return
-            if path != STDIN and os.path.isdir(path):
+            if path != STDIN and is_folder(path):
                 yield from self._folder(path)
             else:
                 yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
@@ -191,16 +191,16 @@ class EntryReader:
         source = _STDIN_NAME if path == STDIN else display(path)
         self._number = -1
         try:
-            with opened(path) as descriptor:
-                is_stream = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+            with opened(path) as file:
+                is_stream = files.is_stream(file)
                 if walked and is_stream:
                     yield Entry(source, 0, None, Reason("special"), walked)
                     return
                 blocks: Iterator[bytes | None]
-                if follow:
-                    blocks = self._blocks.following(path, descriptor, _FOLLOW_SECONDS)
+                if follow and isinstance(file, int):
+                    blocks = self._blocks.following(path, file, _FOLLOW_SECONDS)
                 else:
-                    blocks = self._unpacked(path, descriptor, is_stream)
+                    blocks = self._unpacked(path, file, is_stream)
                 head, blocks = yield from first_block(blocks, self.notes)
                 chosen = choose(
                     path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
@@ -213,11 +213,11 @@ class EntryReader:
                     if is_like_json(chosen, head):
                         self.like_json.append(source)
                     empty = Entry(source, 0, None, Reason(""), walked, os.fsencode(path))
-                    size = 0 if is_stream else os.fstat(descriptor).st_size
+                    size = 0 if is_stream else files.size_of(file)
                     yield self._whole(path, empty, blocks, size, chosen)
                 elif chosen.batches is not None:
                     self._number = 0
-                    plain = None if is_stream or os.pread(descriptor, len(head), 0) != head else descriptor
+                    plain = None if is_stream or files.pread(file, len(head), 0) != head else file
                     batches = chosen.batches(Content(blocks, self._blocks, plain))
                     yield from self._tables(path, source, batches, walked)
                 else:
@@ -238,12 +238,12 @@ class EntryReader:
             _log.debug("the reader of %s failed", source, exc_info=True)
             yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked)
 
-    def _unpacked(self, path: str, descriptor: int, is_stream: bool) -> Iterator[bytes | None]:
+    def _unpacked(self, path: str, file: Opened, is_stream: bool) -> Iterator[bytes | None]:
         """The blocks of an open file, unpacked."""
         tape = Tape()
         tape.resumes = resumes(path, self.options.input_format)
         is_zipped = not is_stream and path.lower().endswith(WACZ)
-        return decompressed((self._blocks.archives if is_zipped else self._blocks.content)(descriptor), tape)
+        return decompressed((self._blocks.archives if is_zipped else self._blocks.content)(file), tape)
 
     def _tables(self, path: str, source: str, batches: Iterator[Any], walked: bool) -> Iterator[_Read | None]:
         """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -11,12 +10,13 @@ import numpy.typing as npt
 from neardup.errors import ConfigError
 from neardup.features.tokens.token_order import TokenOrder
 from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.remote.objects import open_file
 
 
 def read_order(path: str) -> TokenOrder:
     """Return the order in a file. Raises ``Failure`` if it cannot be read, ``ConfigError`` if it is not an order."""
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             tokens = np.load(file, allow_pickle=False)
     except OSError as error:
         raise input_failure(f"the token order in {path}", error) from None

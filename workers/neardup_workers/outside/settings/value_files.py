@@ -6,12 +6,11 @@ Lines, each with a ``text``; the other keys say where it came from and decide no
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.remote.objects import open_file
 
 # Bytes of a stop list: the longest built-in one has 20 kB.
 STOP_WORDS_BYTES_MAX = 1 << 20
@@ -68,7 +67,7 @@ def _read_short(path: str, what: str, bytes_max: int, too_long: str) -> bytes:
         ConfigError: the file is too long.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             content = file.read(bytes_max + 1)
     except OSError as error:
         raise input_failure(f"{what} in {path}", error) from None

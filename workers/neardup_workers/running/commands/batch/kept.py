@@ -25,6 +25,7 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import TableRows
 from neardup_workers.outside.readers.paths import display
 from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.remote.stores import is_address
 from neardup_workers.outside.settings.files import fields_of
 
 _KEPT = "the kept documents"
@@ -33,7 +34,7 @@ _KEPT = "the kept documents"
 def check_twice(path: str, paths: Sequence[str]) -> None:
     """Raise ``Failure`` if the input cannot be read twice, which the output ``path`` needs."""
     for one in paths:
-        if not os.path.isfile(one) and not os.path.isdir(one):
+        if not _is_stored(one):
             raise Failure(
                 Exit.USAGE,
                 f"--output {display(path)} reads the input a second time, but {display(one)} can be read once: name "
@@ -96,7 +97,7 @@ def write_kept(
 
 
 def _is_stored(path: str) -> bool:
-    return os.path.isfile(path) or os.path.isdir(path)
+    return is_address(path) or os.path.isfile(path) or os.path.isdir(path)
 
 
 def with_texts(falls: list[Fall], session: Session) -> list[Fall]:

@@ -1,0 +1,83 @@
+"""Other programs run the signer in processes of theirs: the blocks of ``docs/PLUGS.md`` as they stand there."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cases import CASES
+from command import clean_environment
+from plug_blocks import run_block
+
+from neardup import Config, Document, Signer
+
+pytestmark = pytest.mark.processes
+SPARK = """
+import sys
+from pyspark.sql import SparkSession, functions, types
+from neardup import Config, Document, Signer
+
+signer = Signer(Config())
+settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+rows = spark.createDataFrame([("a", "some text"), ("b", "")], ["id", "text"])
+sign = functions.udf(lambda id, text: signer.sign([Document(id, text)]).batch.size, types.IntegerType())
+print([row[0] for row in rows.select(sign("id", "text")).collect()])
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "printed"),
+    [
+        ("multiprocessing", "93 pairs"),
+        ("datasets", "110 rows, 87 values of the first key, 56 kept"),
+        ("dask", "93 pairs"),
+    ],
+)
+def test_a_block_prints_what_one_process_finds(package: str, printed: str, tmp_path: Path) -> None:
+    """Two processes sign parts of a file: the pairs and verdicts are those of the file in one process."""
+    assert run_block(package, tmp_path).splitlines()[-1] == printed
+
+
+def test_a_function_of_spark_signs(tmp_path: Path) -> None:
+    """A UDF that holds a signer."""
+    if shutil.which("java") is None:
+        pytest.skip("no java on the path: Spark needs it")
+    assert run_block("pyspark", tmp_path, SPARK).splitlines()[-1] == "[1, 0]"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_signer_and_what_it_signed_can_be_copied(name: str) -> None:
+    """Of every scheme. The copy signs the same; a batch stays read-only, so that it needs no other kernels."""
+    config, documents = CASES[name].config(), CASES[name].stream(random.Random(1), 40)
+    signer = Signer(config, 4_000)
+    signed = signer.sign(documents)
+    for copied in (lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy, copy.copy):
+        assert copied(config) == config
+        other = copied(signer).sign(documents)
+        assert other.refusals == signed.refusals
+        for batch in (other.batch, copied(signed).batch):
+            assert [column.tobytes() for column in batch] == [column.tobytes() for column in signed.batch]
+            assert [column.flags.writeable for column in batch] == [column.flags.writeable for column in signed.batch]
+
+
+def test_a_copied_signer_of_questions_asks() -> None:
+    """A document that is too long is scaled by it, and refused by one that adds."""
+    config = Config(scheme="hyperplane_dot:dimension=3,norm_max=2.0", threshold=0.3)
+    long = [Document("long", vector=[1e6, 1.0, 2.0])]
+    for queries in (False, True):
+        signer = Signer(config, queries=queries)
+        assert copy.deepcopy(signer).sign(long).batch.size == signer.sign(long).batch.size == int(queries)
+
+
+def test_no_program_is_imported_by_the_library() -> None:
+    """Whatever other program is installed."""
+    code = "import sys, neardup; neardup.Signer; print(*{'dask', 'datasets', 'ray', 'pyspark'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], env=clean_environment(), capture_output=True, check=True)
+    assert done.stdout.strip() == b""
