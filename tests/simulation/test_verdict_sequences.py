@@ -63,14 +63,14 @@ def test_2_copies_have_one_original_whatever_order_their_links_are_read_in() -> 
 
 
 def test_3_a_pair_of_a_document_with_a_copy_is_that_of_the_copy() -> None:
-    """A shard that knows no copy of x2 finds it with y; one table walks no bucket for it. So its copy x1 decides, whose
-    story has ended."""
+    """A shard that knows no copy of x2 finds it with y; one table walks no bucket for it. So its copy x1 decides, which
+    has the story of z."""
     world = LinkWorld(shards=2)
     world.arrive(("z", "z", 0), ("y", "y", 1), ("x1", "x", 2), ("-z", "", 0), ("x2", "x", 3), ("v", "v", 4))
     world.link([("z", "x1", 0.9), ("x1", "x2", 1.0)], (0, 6))
     world.link([("y", "x2", 0.9), ("y", "v", 0.9)], (0, 6), shard=1)
     assert world.turns().verdicts() == [
-        "z original", "y original", "x1 duplicate z", "z removed", "x2 original", "v duplicate y",
+        "z original", "y original", "x1 duplicate z", "z removed", "x2 duplicate x1", "v duplicate y",
     ]  # fmt: skip
 
 

@@ -130,13 +130,17 @@ def test_many_changed_stories_do_not_wait_for_a_trim(monkeypatch: pytest.MonkeyP
 
 
 def test_a_story_that_has_ended_leaves_the_topic() -> None:
-    """By a removal, and by the end of the window, also if a restart comes between."""
+    """By the removal of its members, and by the end of the window, also if a restart comes between."""
     world = LinkWorld()
     for number, content in enumerate("xxyy"):
         _arrive(world, (f"d{number}", content, float(number)), source="s")
     world.linker.trim()
     assert sum(one.kind == "story" for one in read_sources(_records(world)).parts) == 2
     _arrive(world, ("-d0", "", 0.0))
+    _restart(world)
+    world.linker.trim()
+    assert sum(one.kind == "story" for one in read_sources(_records(world)).parts) == 2  # d1 has it now
+    _arrive(world, ("-d1", "", 0.0))
     _restart(world)
     world.linker.trim()
     assert sum(one.kind == "story" for one in read_sources(_records(world)).parts) == 1

@@ -110,7 +110,8 @@ def test_a_linker_decides_nothing_while_a_shard_has_other_settings() -> None:
 
 
 def test_originals_has_the_living_stories_and_their_contents() -> None:
-    """A story alone has none; a correction adds a content; a removal and the end of the window leave nothing."""
+    """A story alone has none; a correction adds a content; a removal leaves those of the next member alone, and the end
+    of the window nothing."""
     world = LinkWorld()
 
     def stories() -> tuple[list[str], list[int]]:
@@ -119,7 +120,7 @@ def test_originals_has_the_living_stories_and_their_contents() -> None:
         return list(found.kept.ids.values()), sorted(found.kept.evidence)
 
     steps = (("a", "x", 0.0), ("b", "x", 1.0), ("c", "y", 2.0), ("d", "y", 3.0), ("a", "x1", 4.0), ("-c", "", 0.0))
-    wanted = [([], []), (["a"], [0]), None, (["a", "c"], [0, 2]), (["a", "c"], [0, 2, 4]), (["a"], [0, 4])]
+    wanted = [([], []), (["a"], [0]), None, (["a", "c"], [0, 2]), (["a", "c"], [0, 2, 4]), (["a", "d"], [0, 3, 4])]
     for n, (row, expected) in enumerate(zip(steps, wanted, strict=True)):
         world.arrive(row)
         world.link(done=(n, n + 1))

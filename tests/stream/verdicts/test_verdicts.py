@@ -285,6 +285,47 @@ def test_a_flood_asks_for_its_comparisons_together():
     assert sorted(asked) == [(i, 0) for i in range(2, 500)]
 
 
+def test_a_removed_original_hands_its_story_to_the_next_member():
+    """The next near-copy is a duplicate of it, not a second original; so is one after the next member is removed."""
+    events = (
+        Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(3, 9, 2, ((0, 0.8),)), Event(1, 0, None),
+        Event(4, 10, 3, ((1, 0.9),)), Event(2, 8, 4), Event(2, 0, None), Event(5, 11, 5, ((2, 0.9),)),
+        Event(3, 0, None), Event(4, 0, None), Event(5, 0, None), Event(6, 12, 6, ((2, 0.9),)),
+    )  # fmt: skip
+    found = decided(*events)
+    documents = [one for one in found if one.status != "removed"]
+    assert statuses(documents) == [
+        ("original", 0), ("duplicate", 0), ("duplicate", 0), ("duplicate", 0), ("unchanged", 0), ("duplicate", 0),
+        ("original", 11),
+    ]  # fmt: skip
+    assert [(one.original, one.matched) for one in documents[3:6]] == [(1, 1), (None, 1), (2, 2)]
+
+
+def test_a_story_that_began_and_was_handed_over_in_a_step_is_undone():
+    """The original is alone again, so that a later document finds it."""
+    decisions = Named(VerdictLimits(100, 50, 1 << 20))
+    decisions.begin()
+    run(decisions, [Event(9, 3, 0), Event(1, 7, 0)])
+    decisions.commit()
+    decisions.begin()
+    run(decisions, [Event(2, 8, 1, ((1, 0.8),)), Event(1, 0, None), Event(3, 8, 2)], 2)
+    decisions.undo()
+    decisions.begin()
+    assert statuses(run(decisions, [Event(4, 9, 1, ((1, 0.8),))], 2)) == [("duplicate", 1)]
+
+
+def test_many_stories_of_one_id_are_handed_to_as_many_heirs():
+    """Each of them gets an entry of its own in the map of ids."""
+    decisions = Named(VerdictLimits(1 << 20, 50, 1 << 20))
+    decisions.begin()
+    run(decisions, [Event(1, n, 0) for n in range(3_000)])
+    run(decisions, [Event(10 + n, 10_000 + n, 1, ((n, 0.8),)) for n in range(3_000)], 3_000)
+    run(decisions, [Event(1, 0, None)], 6_000)
+    found = run(decisions, [Event(10_000 + n, 20_000 + n, 2, ((3_000 + n, 0.8),)) for n in range(3_000)], 6_001)
+    assert statuses(found) == [("duplicate", n) for n in range(3_000)]
+    decisions.commit()
+
+
 def test_chains_do_not_form():
     """With A near B and B near C but not A near C, A and C are kept."""
     found = decided(Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(3, 9, 2, ((1, 0.8),)))

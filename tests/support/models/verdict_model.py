@@ -70,6 +70,7 @@ class _Story:
     contents: list[_Row]
     members: int = 1
     ended: bool = False
+    handed_over: bool = False
 
 
 # Contents that a document is compared with at most; stories of its id that lead; contents of a story.
@@ -107,13 +108,7 @@ class VerdictModel:
 
     def decide(self, place: int, event: Event) -> Decision:
         if event.time is None:
-            for row in self.rows.values():
-                row.removed |= row.id == event.id
-                if row.id == event.id and self.novel and row.story is not None and row.matched == row.place:
-                    row.story.ended |= self.is_live(row) and row.story.members > 1
-            for story in self.stories:
-                is_updated = self.novel and any(content.id == event.id for content in story.contents)
-                story.ended |= story.id == event.id or (is_updated and story.members > 1)
+            self._remove(event.id)
             return Decision("removed", place)
         row = _Row(place, event.id, event.content, event.time, event.size, place, number=len(self.rows))
         self.stream = max(self.stream, row.time) if self.rows else row.time
@@ -127,25 +122,66 @@ class VerdictModel:
                 self._end_oldest()
         return decision
 
+    def _remove(self, id_: int) -> None:
+        """Stories that the id has updated end; those that it began go on with their next member."""
+        for row in self.rows.values():
+            row.removed |= row.id == id_
+            if row.id == id_ and self.novel and row.story is not None and row.matched == row.place:
+                row.story.ended |= self.is_live(row) and row.story.members > 1 and row.story.id != id_
+        for story in self.stories:
+            is_updated = self.novel and any(content.id == id_ for content in story.contents)
+            story.ended |= is_updated and story.members > 1 and story.id != id_
+            if story.id == id_:
+                members = [row for row in self.rows.values() if row.story is story and not row.removed]
+                heir = next(filter(self.is_live, members), None) if self._lives(story) else None
+                if heir is None:
+                    story.ended = True
+                else:
+                    self._hand_over(story, heir, members)
+
+    def _hand_over(self, story: _Story, heir: _Row, members: list[_Row]) -> None:
+        later = [one for one in story.contents if not one.removed and one.number > heir.number]
+        story.contents = [heir, *(one for one in later if not (self.by_content and one.content == heir.content))]
+        story.id, story.own = heir.id, [one for one in members if one.id == heir.id][-1]
+        story.handed_over = True
+
+    def _repeated(self, row: _Row, version: _Row | None) -> tuple[_Row | None, bool]:
+        """The decided row of the same content whose story is open, and whether it is the version before."""
+        copy = self._latest("content", row.content) if self.by_content else None
+        for one, is_version in ((version, True), (copy, False)):
+            is_open = one is not None and one.content == row.content and self._open(one.story, row)
+            if is_open and self._standing(one) is not None:
+                return one, is_version
+        return None, False
+
+    def _standing(self, row: _Row) -> tuple[float, int, bool] | None:
+        """What was decided of a row: similarity, the place of the content, and whether it is equal; ``None`` if that
+        content has left its story with its first document."""
+        assert row.story is not None
+        if row.story.handed_over:
+            for one in row.story.contents:
+                if one is row or (self.by_content and one.content == row.content):
+                    return 1.0, one.place, True
+            if row.matched not in [one.place for one in row.story.contents]:
+                return None
+        return row.similarity, row.matched, row.kept
+
     def _decide(self, row: _Row, event: Event, late: bool) -> Decision:
         version = self._latest("id", row.id)
         if version is not None and version.removed:
             version = None
         out = Decision("original", row.place, previous=None if version is None else version.place, late=late)
-        if version is not None and version.content == row.content and self._open(version.story, row):
-            story = version.story
-            assert story is not None
-            own = story.own.place
+        found, is_repeated = self._repeated(row, version)
+        if found is not None and is_repeated:
+            own, (similarity, matched, kept) = found.story.own.place, self._standing(found)
+            story = found.story
             if not late:
-                self._join(row, story, version.similarity, version.matched, version.kept)
-            out = out._replace(status="unchanged", cluster=story.place, matched=version.matched, equal=version.kept)
-            if story.id == row.id:
-                return out
-            return out._replace(original=own, similarity=version.similarity)
+                self._join(row, story, similarity, matched, kept)
+            out = out._replace(status="unchanged", cluster=story.place, matched=matched, equal=kept)
+            return out if story.id == row.id else out._replace(original=own, similarity=similarity)
         copy = self._latest("content", row.content) if self.by_content else None
-        if copy is not None and self._open(copy.story, row):
-            assert copy.story is not None
-            return self._joined(row, copy.story, copy.similarity, copy.matched, copy.kept, late, out)
+        if found is not None:
+            return self._joined(row, found.story, *self._standing(found), late, out)
         near = [(10_000, -copy.place, copy)] if copy is not None and not copy.removed else []
         leads: dict[_Story, int] = {}
         direct: list[tuple[float, int, _Story, Compared]] = []
@@ -160,8 +196,9 @@ class VerdictModel:
                 near.append((_steps(similarity), -met.place, met))
                 if met.story is not None and self._open(met.story, row):
                     leads[met.story] = max(leads.get(met.story, 0), _steps(similarity))
-                    if met.kept and not self.novel:
-                        direct.append((similarity, met.matched, met.story, Compared(similarity)))
+                    standing = self._standing(met)
+                    if standing is not None and standing[2] and not self.novel:
+                        direct.append((similarity, standing[1], met.story, Compared(similarity)))
         if version is not None and self._open(version.story, row):
             assert version.story is not None
             leads.setdefault(version.story, 0)

@@ -132,7 +132,8 @@ def test_a_deleted_document_is_gone_from_the_answers_and_from_the_files(world, t
     stored = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
     assert b"secret-id" not in stored
     assert b"secret-text" not in stored
-    assert world.check("c", TEXT + " other!")["related"] == 0
+    answer = world.check("c", TEXT + " other!")
+    assert (answer["status"], answer["duplicate_of"], answer["cluster"]) == ("duplicate", "b", 0)
 
 
 def test_a_blocked_document_stays_out_also_after_a_restart(tmp_path):

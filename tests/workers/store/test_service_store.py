@@ -67,6 +67,23 @@ def test_a_restart_changes_no_answer(name, tmp_path):
     closed(restarted)
 
 
+def test_a_removed_original_hands_its_story_over_also_after_a_restart(tmp_path):
+    """The next near-copy is a duplicate of the next member, which names no other original, and so is one after that."""
+    settings = ServeSettings(threshold=0.7)
+    keeper, reader = opened(tmp_path, settings), StoreReader(tmp_path / "window.sqlite")
+    keeper.check([Document(name, f"{TEXT} By {name}.", NOW) for name in "abc"])
+    answers = []
+    for removed, name in (("a", "d"), ("b", "e")):
+        assert keeper.remove(removed) == 1
+        closed(keeper)
+        keeper = opened(tmp_path, settings)
+        [answer] = keeper.check([Document(name, f"{TEXT} By {name}.", NOW)])
+        answers.append((answer.verdict["status"], answer.verdict["duplicate_of"], answer.verdict["cluster"]))
+    assert answers == [("duplicate", "b", 0), ("duplicate", "c", 0)]
+    assert reader.document(b"c")[0]["duplicate_of"] is None
+    closed(keeper)
+
+
 def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
     """The log drops a row when the table drops its document; places continue."""
     settings = ServeSettings(window_documents=10, threshold=0.7)

@@ -329,10 +329,10 @@ class Decisions:
         columns, state = self._columns, self._columns.state
         arrays = [getattr(columns, name) for name in row_columns.ROW_COLUMNS]
         per_row = sum(array.itemsize for array in arrays) + columns.content_map.itemsize + columns.id_map.itemsize
-        held, allocated = records.memory_bytes(columns)
-        maps = columns.content_map.nbytes + columns.id_map.nbytes
-        in_use = int(state[END] - state[FIRST]) * per_row + held
-        return in_use, sum(array.nbytes for array in arrays) + maps + allocated
+        story = columns.story  # a record has an entry in the heap, and one in the map
+        per_story = story.records.itemsize * (records.RECORD_FIELDS + 2) + story.id_map.itemsize
+        in_use = int(state[END] - state[FIRST]) * per_row + int(state[RECORDS] - state[FREE]) * per_story
+        return in_use, sum(array.nbytes for array in [*arrays, columns.content_map, columns.id_map, *story])
 
     def _make_room(self, rows: int) -> None:
         """Make pages for more rows, maps of which at most three quarters will be used, and room for as many stories."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner
 from neardup.pairs.comparing import NEW_LESS
+from neardup.stories.verdicts.heirs import standing
 from neardup.stories.verdicts.records import OLDER, newest_story
 from neardup.stories.verdicts.row_columns import (
     IGNORED,
@@ -270,10 +271,11 @@ def nearest(columns, rules, document, decided, pairs, comparing):
         story = story_of(columns, other)
         if not is_open(columns, rules, story, document.time):
             continue
-        if columns.kept[at] == IS_KEPT and not rules.novel:
-            best = better(columns, best, document, story, columns.matched[at], similarity, np.int64(NONE))
-            if direct < COMPARED_MAX and not is_among(comparing.direct, direct, columns.matched[at]):
-                comparing.direct[direct] = columns.matched[at]
+        _, matched, kept = standing(columns, rules, story, other)
+        if kept == IS_KEPT and matched != NONE and not rules.novel:
+            best = better(columns, best, document, story, matched, similarity, np.int64(NONE))
+            if direct < COMPARED_MAX and not is_among(comparing.direct, direct, matched):
+                comparing.direct[direct] = matched
                 direct += 1
         if comparing.usable:
             cut |= count == COMPARED_MAX

@@ -20,6 +20,7 @@ from neardup.machine.compile import inlined, inner, kernel
 from neardup.stories.verdicts.row_columns import (
     BYTES,
     ENDED,
+    FIRST,
     FREE,
     GONE,
     HEAPED,
@@ -39,6 +40,7 @@ from neardup.window.pages import grow
 # its id, how many contents it has, bytes, the step that changed it, how many members it has (0 in a free record).
 (PLACE, ID, BEGIN, OLDEST, NEWEST, OWN, HAS_ENDED, OLDER, CONTENTS, SIZE, CHANGED, MEMBERS) = range(12)
 # Then for each content its row, place, hash and bytes; above them stands the mark of its id, 0 if it began the story.
+# The first content of a story that was handed over (``heirs``) has a mark.
 HEAD, CONTENT, BYTES_MASK = 12, 4, (1 << 32) - 1
 CONTENT_ROW, CONTENT_PLACE, CONTENT_HASH, CONTENT_BYTES = range(CONTENT)
 _MARK_BITS, _MARK_SET = np.uint64(0x7FFFFFFF << 32), np.uint64(1 << 32)
@@ -197,9 +199,12 @@ def undo(columns, before_end):
     state, records, journal = columns.state, columns.story.records, columns.story.journal
     for j in range(state[JOURNAL]):
         story = journal[j, 0]
-        number = records[story, HEAD + CONTENT_ROW]
-        if journal[j, 1 + MEMBERS] == 0 and number < before_end:  # made by this step
-            columns.stories[row_at(columns, number)] = NONE
+        if journal[j, 1 + MEMBERS] == 0:  # made by this step
+            number = records[story, HEAD + CONTENT_ROW]  # of an heir, it stands behind the original
+            while number > state[FIRST] and columns.places[row_at(columns, number)] != records[story, PLACE]:
+                number -= 1
+            if number < before_end:
+                columns.stories[row_at(columns, number)] = NONE
         for k in range(RECORD_FIELDS):
             records[story, k] = journal[j, 1 + k]
 
@@ -237,8 +242,8 @@ def fill_map(columns, stories):
 class Changes(NamedTuple):
     """What a step changed: the rows whose contents stories have now and had not before, with their places, and the
     place of the story whose first content each is, else ``NONE``; those that they have no longer, with their places;
-    the places of the stories that got a record, with the newest rows by their ids, ``NONE`` if unknown; the places of
-    those that ended; and the records of those that live and were changed. All ``int64``."""
+    the places of the stories that got a record or an heir, with the newest rows by their ids, ``NONE`` if unknown; the
+    places of those that ended; and the records of those that live and were changed. All ``int64``."""
 
     added: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
     added_places: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
@@ -270,7 +275,7 @@ def with_room(columns: Columns, count: int) -> Stories:
         journal = np.empty((wanted, 1 + RECORD_FIELDS), np.int64)  # its pages take memory when they are used
         journal[: state[JOURNAL]] = story.journal[: state[JOURNAL]]
         story = story._replace(journal=journal)
-    if 4 * (int(state[STORY_ENTRIES]) + count) > 3 * len(story.id_map):
+    if 4 * (int(state[RECORDS] - state[FREE]) + count) > 3 * len(story.id_map):  # each may get an id of its own
         entries = 1 << (2 * (int(state[RECORDS] - state[FREE]) + count) - 1).bit_length()
         story = story._replace(id_map=np.zeros(max(entries, _MAP_ENTRIES_MIN), np.uint32))
         fill_map(columns._replace(story=story), held(columns))
@@ -324,8 +329,9 @@ def compare_records(journal, records, contents, stories, counts):
     """Compare the records of a journal with what they were before.
 
     ``contents`` (``int64[2, n, 3]``) receives the contents that came and went: row, place, and the place of the story
-    for its first content, else ``NONE``. ``stories`` (``int64[3, m, 2]``) receives the stories that got a record, with
-    their newest rows, those that ended, and the numbers of the records that live. ``counts`` says how many of each.
+    for its first content, else ``NONE``. ``stories`` (``int64[3, m, 2]``) receives the stories that got a record or an
+    heir, with their newest rows, those that ended, and the numbers of the records that live. ``counts`` says how many
+    there are of each.
     """
     for j in range(len(journal)):
         before, now = journal[j, 1:], records[journal[j, 0]]
@@ -335,12 +341,13 @@ def compare_records(journal, records, contents, stories, counts):
             is_here, is_there = (has, had) if side == 0 else (had, has)
             for k in range(one[CONTENTS] if is_here else 0):
                 at = HEAD + k * CONTENT
-                if not is_there or content_of(other, one[at + CONTENT_ROW]) == NONE:
+                known = content_of(other, one[at + CONTENT_ROW]) if is_there else NONE
+                if known == NONE or (side == 0 and k == 0 and known > 0):
                     out = contents[side, counts[side]]
                     out[0], out[1] = one[at + CONTENT_ROW], one[at + CONTENT_PLACE]
                     out[2] = one[PLACE] if k == 0 else NONE
                     counts[side] += 1
-        if has and not had:
+        if has and not (had and before[ID] == now[ID]):
             stories[0, counts[2], 0], stories[0, counts[2], 1] = now[PLACE], now[OWN]
             counts[2] += 1
         if had and not has:
@@ -391,10 +398,3 @@ def resume(columns: Columns, records: npt.NDArray[np.int64]) -> None:
     """Continue from saved records; there is room, and there are no others."""
     columns.story.records[: len(records)] = records
     columns.state[RECORDS], columns.state[BYTES] = len(records), records[:, SIZE].sum()
-
-
-def memory_bytes(columns: Columns) -> tuple[int, int]:
-    """Return the bytes of the records that are held, with their entries of heap and map, and the bytes allocated."""
-    each = columns.story.records.itemsize * (RECORD_FIELDS + 2) + columns.story.id_map.itemsize
-    count = int(columns.state[RECORDS] - columns.state[FREE])
-    return count * each, sum(array.nbytes for array in columns.story)

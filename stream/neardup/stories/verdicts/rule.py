@@ -18,6 +18,8 @@ For a document d with content X, the first rule that fits decides:
 In 2 and 3 the document is an ``UPDATE`` if its id began the story, or if it says something new to it: it is kept, and X
 becomes a content of the story. Otherwise it is a ``DUPLICATE``.
 
+The content that a story had in 1 or 2 may have left it with its first document (``heirs``): then 3 decides.
+
 A document that is older than window and lateness allow is late: it is compared as any other, and has no further effect.
 """
 
@@ -29,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
+from neardup.stories.verdicts.heirs import hand_over, standing
 from neardup.stories.verdicts.leads import NEW_NUMBERS, SAID, ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
@@ -54,7 +57,6 @@ from neardup.stories.verdicts.row_columns import (
 )
 from neardup.stories.verdicts.stories import (
     end_oldest,
-    end_stories_of,
     end_stories_updated_by,
     id_of,
     is_open,
@@ -107,7 +109,7 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
             if rules.novel:
                 end_stories_updated_by(columns, rules, arrivals.ids[i])
             remove(columns, arrivals.ids[i])
-            end_stories_of(columns, arrivals.ids[i])
+            hand_over(columns, rules, arrivals.ids[i])
         elif arrivals.kinds[i] == REFUSAL:
             verdicts.statuses[i] = REFUSED
         elif not decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
@@ -130,12 +132,16 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
     is_repeated = version != NONE and columns.contents[row_at(columns, version)] == content
     is_repeated = is_repeated and is_open(columns, rules, story_of(columns, version), time)
     known = latest(columns, rules, content) if rules.by_content else np.int64(NONE)
-    decided = version if is_repeated else known
-    if is_repeated or (known != NONE and is_open(columns, rules, story_of(columns, known), time)):
-        at = row_at(columns, decided)
-        story, similarity, matched = story_of(columns, decided), columns.similarities[at], columns.matched[at]
-        kept, near, is_new = columns.kept[at], np.int64(NONE), False
-    else:
+    story, similarity, matched, kept = np.int64(NONE), np.float32(0.0), np.int64(NONE), np.uint8(IS_OTHER)
+    near, is_new = np.int64(NONE), False
+    if is_repeated:
+        story = story_of(columns, version)
+        similarity, matched, kept = standing(columns, rules, story, version)
+        is_repeated = matched != NONE
+    if not is_repeated and known != NONE and is_open(columns, rules, story_of(columns, known), time):
+        story = story_of(columns, known)
+        similarity, matched, kept = standing(columns, rules, story, known)
+    if matched == NONE:
         found = nearest(columns, rules, document, known, pairs, comparing)
         if found.missing:
             ask(comparing, i, found.missing)

@@ -32,7 +32,6 @@ from neardup.stories.verdicts.records import (
     ID,
     MEMBERS,
     NEWEST,
-    OLDER,
     OLDEST,
     OWN,
     PLACE,
@@ -42,7 +41,6 @@ from neardup.stories.verdicts.records import (
     link,
     mark_of,
     new_record,
-    newest_story,
     pop,
     sift_down,
     touch,
@@ -258,24 +256,16 @@ def end(columns, story):
         state[BYTES] -= record[SIZE]
 
 
-@inlined
-def end_stories_of(columns, id_):
-    """End the stories with records that an id began."""
-    story = newest_story(columns, id_)
-    while story != NONE:
-        end(columns, story)
-        story = columns.story.records[story, OLDER]
-
-
 @inner
 def end_stories_updated_by(columns, rules, id_):
-    """End the stories that an id has updated: those of its rows that count, and those that have a content of it."""
+    """End the stories of others that an id has updated: those of its rows that count, and those that have a content of
+    it."""
     number = newest(columns.id_map, columns.ids, columns, id_)
     while number != NONE:
         at = row_at(columns, number)
         is_kept = columns.kept[at] == IS_KEPT and columns.matched[at] == columns.places[at]
         story = story_of(columns, number)
-        if is_kept and story >= 0 and in_state(columns, rules, number):
+        if is_kept and story >= 0 and id_of(columns, story) != id_ and in_state(columns, rules, number):
             end(columns, story)
         number = version_before(columns, number)
     mark, entries = mark_of(id_), columns.story.mark_map
@@ -283,7 +273,8 @@ def end_stories_updated_by(columns, rules, id_):
     while entries[slot] != 0:
         story = np.int64(entries[slot]) - 1
         record = columns.story.records[story]
-        for k in range(record[CONTENTS] if record[MEMBERS] > 0 else 0):
+        is_of_another = record[MEMBERS] > 0 and np.uint64(record[ID]) != id_
+        for k in range(record[CONTENTS] if is_of_another else 0):
             if record[HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
                 end(columns, story)
         slot = (slot + 1) & (len(entries) - 1)

@@ -152,9 +152,9 @@ class Keeper:
             self.blocked.append(id_, np.union1d(of_versions, self._decider.contents_of(id_bytes)), collection)
         with self._step():
             self._decider.remove(id_bytes)
-            ended = self._decider.story_changes().ended
-            self._announced.removed(self.log.writer, id_bytes, ended)
-            count = self.log.erase(id_bytes) or len(ended)
+            changes = self._decider.story_changes()
+            self._announced.removed(self.log.writer, id_bytes, changes.ended, changes.ids)
+            count = self.log.erase(id_bytes) or len(changes.ended) + len(changes.ids)
         self.losses.forget(id_)
         if count:
             self.log.checkpoint()

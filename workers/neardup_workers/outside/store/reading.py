@@ -29,7 +29,7 @@ _PREVIEW_CHARACTERS, _OTHERS, _UPDATES, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 2
 _MEMBERS_OF = "cluster = ? AND status < 2 AND gone = 0"
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said AS answered, d.cluster, d.similarity, d.related, d.previous,
-        d.matched, d.flags, d.date, d.source, d.url, d.title, d.more, coalesce(o.id, s.id) AS original_id,
+        d.matched, d.flags, d.date, d.source, d.url, d.title, d.more, coalesce(o.id, nullif(s.id, d.id)) AS original_id,
         o.gone AS original_gone, d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
     FROM documents d LEFT JOIN documents o ON o.place = d.original
     LEFT JOIN stories s ON d.original NOTNULL AND s.cluster = d.cluster

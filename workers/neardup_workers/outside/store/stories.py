@@ -32,7 +32,8 @@ def store(writer: sqlite3.Connection, changes: KeptStories, texts: Mapping[int, 
     )
     writer.executemany("DELETE FROM contents WHERE place = ?", ((place,) for place in changes.dropped))
     writer.executemany(
-        "INSERT INTO stories (cluster, id) VALUES (?, ?)", ((place, id_.encode()) for place, id_ in changes.ids.items())
+        "INSERT INTO stories (cluster, id) VALUES (?1, ?2) ON CONFLICT (cluster) DO UPDATE SET id = ?2",
+        ((place, id_.encode()) for place, id_ in changes.ids.items()),
     )
     records = changes.records.astype("<i8")
     writer.executemany(

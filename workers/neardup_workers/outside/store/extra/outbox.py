@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import orjson
@@ -106,16 +106,17 @@ class Outbox:
             elif row.status == DUPLICATE and (reached := _grown(writer, row.cluster, self._rules)):
                 self._store(writer, GROWN, row.cluster, row.id, self._document(row), reached=reached)
 
-    def removed(self, writer: sqlite3.Connection, id_: bytes, ended: Sequence[int]) -> None:
+    def removed(self, writer: sqlite3.Connection, id_: bytes, ended: Iterable[int], handed_over: Iterable[int]) -> None:
         """Store the events of a removal, in its open transaction, before the rows of the id are erased. ``ended`` are
         stories that the id began or updated, if they have several members; a story whose first version is in the window
-        ends, too.
+        ends, too, unless it is one of ``handed_over``, which go on with another original.
         """
         writer.execute("DELETE FROM outbox WHERE document = ? AND kind != ?", (id_, REMOVED))
         if self._rules is None:
             return
         query = "SELECT cluster, max(status = ?) FROM documents WHERE id = ? AND gone = 0 GROUP BY cluster"
         stories = dict(writer.execute(query, (ORIGINAL, id_))) | dict.fromkeys(ended, 1)
+        stories |= dict.fromkeys(handed_over, 0)
         for story, is_begun in sorted(stories.items()):
             self._store(writer, REMOVED, story, id_, self._named(id_), ended=bool(is_begun))
 
