@@ -78,8 +78,7 @@ class Deduplicator:
         self.signer, self._query_signer = Signer(self.config), Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
         self._canaries = Canaries(self.matcher, canaries_every)
-        self.refusals: list[Refusal] = []
-        self.refused = 0
+        self.refusals, self.refused = list[Refusal](), 0
         self._undated = Counter[str]()  # times that count as none, by reason
         self._lock = Lock()
         # Documents by the number of bands that have a key; None once a warning was given.
@@ -367,8 +366,8 @@ class Deduplicator:
         self, documents: Iterable[Document], signer: Signer,
         answer: Callable[[list[Document], Signed], Iterable[_T]], name: str,
     ) -> list[_T]:  # fmt: skip
-        unread = UnreadTimes()
-        return self._answers(chunks(documents, unread), signer.sign, answer, name, list, unread)
+        parts = chunks(documents, unread := UnreadTimes())
+        return self._answers(parts, signer.sign, answer, name, list, unread)
 
     def _answers(
         self, parts: Iterable[_P], sign: Callable[[_P], Signed], answer: Callable[[_P, Signed], Iterable[_T]],
@@ -391,10 +390,11 @@ class Deduplicator:
             error.__dict__[name] = joined(answers)
             raise
         finally:
-            self.refusals = refusals
-            with self._lock:
-                said, self._undated = self._undated, self._undated + unread.counts
+            self.refusals, said = refusals, self._undated
+            if unread.counts:
+                with self._lock:
+                    said, self._undated = self._undated, self._undated + unread.counts
         warn_of_times(unread, said, stacklevel=4)
-        if name != "verdicts":  # which have the reason
+        if refusals and name != "verdicts":  # which have the reason
             warn_of_types(refusals, stacklevel=4)
         return joined(answers)

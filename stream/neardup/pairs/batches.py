@@ -362,21 +362,12 @@ def table_items(batch: Batch, keys: Keys) -> Items:
     kinds, starts, halves = np.empty(n, np.uint8), np.empty(n + 1, np.int64), np.empty(n, np.uint64)
     _fill_items(batch.contents, batch.ids, batch.id_starts, keys, kinds, values, payloads, starts, halves)
     return Items(
-        kinds=kinds,
-        keys=values,
-        key_starts=starts,
-        payloads=payloads,
-        contents=halves,
-        times=batch.times,
-        ids=batch.ids,
-        id_starts=batch.id_starts,
-        fixed=batch.fixed,
-        ragged=batch.ragged,
-        ragged_starts=batch.ragged_starts,
-    )
+        kinds, values, starts, payloads, halves, batch.times, batch.ids, batch.id_starts, batch.fixed, batch.ragged,
+        batch.ragged_starts,
+    )  # fmt: skip
 
 
-@kernel("const i64[]")
+@kernel("const i64[]", direct=True)
 def _count_bare(starts):
     """Count the items that have no key."""
     count = 0

@@ -238,6 +238,7 @@ class Matcher:
         self._limits = limits or table_limits(config, self._scheme)
         shared = shared_limits(self._limits, self.shard.of)
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
+        self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs."""
@@ -263,13 +264,16 @@ class Matcher:
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
         batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)
-        end, settled = first, self.shard.settled
+        table, size, end, settled = self.table, batch.size, first, self.shard.settled
         while True:
-            self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
-            candidates = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
+            shared = self.shard.fewest(table.oldest), table.limits
+            if shared != self._shared:
+                table.limits = shared_limits(self._limits, *shared)
+                self._shared = shared[0], table.limits
+            candidates = table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
             yield Slice(*self._judged(batch, candidates, leads=leads), end := candidates.end, candidates.items)
-            if end == batch.size:
+            if end == size:
                 return
 
     def grow(self, shards: int) -> None:

@@ -17,7 +17,6 @@ Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 201
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -60,7 +59,7 @@ class Shard(NamedTuple):
 
     def fewest(self, oldest: int) -> int:
         """Return among how many shards the documents from a slot on were divided, at the fewest."""
-        return next((of for slot, of in self.grown if slot > oldest), self.of)
+        return next((of for slot, of in self.grown if slot > oldest), self.of) if self.grown else self.of
 
 
 class Growth(NamedTuple):
@@ -97,7 +96,6 @@ def shards_of(hashes: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int
     return out
 
 
-@functools.lru_cache(maxsize=GROWTHS_MAX)
 def shared_limits(limits: Limits, shards: int, of: Limits | None = None) -> Limits:
     """Return the limits of one shard: the window is that of the stream, a limit of candidates is a share of it.
 
@@ -138,7 +136,7 @@ class StreamRows(NamedTuple):
 
     def items_of(self, shard: Shard, *, by_content: bool) -> Items:
         """Return the items as the table of a shard reads them."""
-        if shard == WHOLE_STREAM:
+        if shard is WHOLE_STREAM or shard == WHOLE_STREAM:
             return self.items
         kinds = kinds_of(self.batch, shard, by_content)
         kinds[self.removals] = REMOVAL

@@ -284,7 +284,8 @@ def without_first(evidence: Evidence) -> Evidence:
 def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
     """Return keys ``uint64[n, b]`` of items with b keys each."""
     n, count = values.shape
-    return Keys(values.reshape(-1), np.arange(n + 1) * count, NO_PAYLOADS)
+    starts = np.arange(0, (n + 1) * count, count) if count else np.zeros(n + 1, np.int64)
+    return Keys(values.reshape(-1), starts, NO_PAYLOADS)
 
 
 def starts_of_lengths(lengths: npt.NDArray[np.integer]) -> Starts:

@@ -121,14 +121,12 @@ class BandTable:
             bytes=np.empty(0, np.uint8),
             state=state,
         )
-        self._journal = new_journal(0)
-        self._found = new_buffer(_CANDIDATES_START)
-        self._scratch = new_scratch(0)
+        self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
         self._epoch = 1
         self._before: npt.NDArray[np.int64] | None = None
         self._base = 0
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
-        self._room: tuple[tuple[int, int], ...] = ()  # pages of the arrays, lengths of the maps
+        self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
 
@@ -143,22 +141,22 @@ class BandTable:
         """Close the step and give back the pages of what has left the window."""
         assert self._before is not None, "no step is open"
         self._before = None
-        self._journal.counts[:] = 0
-        state = self._store.state
-        oldest = int(state[OLDEST])
+        self._work.journal.counts.fill(0)
+        oldest = self.oldest
         if oldest == self._released[0]:
             return
         self._released = oldest, self._first_posting(oldest)
         self._postings.release(self._released[1])
-        held, starts = oldest < state[SLOT_END], self._store.id_starts
+        state, starts = self._store.state, self._store.id_starts
+        held = oldest < state[SLOT_END]
         self._bytes.release(int(starts[self._indices(np.array([oldest]))[0]] if held else state[BYTE_END]))
         self._slots.release(oldest)
 
     def undo(self) -> None:
         """Close the step and restore the table as it was at ``begin``."""
         assert self._before is not None, "no step is open"
-        step.undo(self._store, self._journal, self._base)
-        self._found.length[0] = 0  # an exception may have left candidates
+        step.undo(self._store, self._work.journal, self._base)
+        self._work.found.length[0] = 0  # an exception may have left candidates
         self._store.state[:] = self._before
         self._before = None
 
@@ -188,14 +186,15 @@ class BandTable:
             self._epoch = 1
         epoch = np.uint32(self._epoch)
         self._epoch += n  # before the run: if it fails, the next batch must not read its marks
-        if longest > len(self._scratch.heads):
-            self._scratch = new_scratch(longest)
+        if longest > len(self._work.scratch.heads):
+            self._work = self._work._replace(scratch=new_scratch(longest))
         done: list[Candidates] = []
         left = candidates_max
         while left > 0:
             options = StepOptions(probe, add, epoch, self._base, left, settled)
-            work = Work(self._journal, self._found, self._scratch)
-            first, why, segment = step.run(self._store, limits or self.limits, items, first, options, work)
+            first, why, segment = step.run(self._store, limits or self.limits, items, first, options, self._work)
+            if why == FINISHED:
+                break
             if why == HEADS_FULL:
                 heads = add_pages(self._store.heads, segment, longest)
                 self._store = self._store._replace(heads=heads)
@@ -205,7 +204,7 @@ class BandTable:
                 done.append(self._drain(first, longest))
                 left -= len(done[-1].items)
             else:
-                assert why in (FINISHED, BUDGET_REACHED), why
+                assert why == BUDGET_REACHED, why
                 break
         done.append(self._drain(first, 0))
         if len(done) == 1:
@@ -266,12 +265,12 @@ class BandTable:
     @property
     def oldest(self) -> int:
         """The number of the oldest slot in the window; slots are numbered in order of arrival, from 0."""
-        return int(self._store.state[OLDEST])
+        return self._store.state.item(OLDEST)
 
     @property
     def slot_end(self) -> int:
         """The slot number of the next item."""
-        return int(self._store.state[SLOT_END])
+        return self._store.state.item(SLOT_END)
 
     def set_stream_time(self, time: int) -> None:
         """Let an empty table begin at a time in microseconds, as if an item of that time had expired."""
@@ -293,9 +292,9 @@ class BandTable:
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
-        store, state = self._store, self._store.state
+        store, state, work = self._store, self._store.state, self._work
         allocated = sum(
-            a.nbytes for a in (*store, *store.heads, *self._journal, *self._found) if isinstance(a, np.ndarray)
+            a.nbytes for a in (*store, *store.heads, *work.journal, *work.found) if isinstance(a, np.ndarray)
         )
         per_slot = sum(a.itemsize for a in _slot_arrays(store))
         per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0) + 16 * (len(store.before) > 0)
@@ -309,18 +308,18 @@ class BandTable:
 
     def _reserve(self, items: Items, *, hides: bool, add: bool) -> int:
         """Allocate room for a batch (with ``hides``, marks may have all postings); return the most keys of an item."""
-        state = self._store.state
-        needs: tuple[int, ...] = views.demand(
+        longest: int
+        longest, shortest, id_longest, foreign, slots, postings, own, ragged = views.demand(
             items.kinds, items.key_starts, items.id_starts, items.ragged_starts, hides
         )
-        longest, shortest, id_longest, foreign, slots, postings, own, ragged = needs
         if not add:
             return longest
         assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
         assert id_longest <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert shortest >= KEYS, "a content key and an id key come first"
         assert self._is_shard or not foreign, "only a shard takes foreign items"
-        postings += int(state[POSTING_END])
+        slot_end, posting_end, byte_end = self._store.state[SLOT_END : BYTE_END + 1].tolist()  # next to each other
+        postings += posting_end
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
@@ -328,13 +327,13 @@ class BandTable:
             )
         # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
         pages = 3 + (2 * len(items.ids) + own * self._width + ragged >> BYTE_PAGE_BITS)
-        self._slots.extend(int(state[SLOT_END]) + slots)
-        self._postings.extend(postings)
-        self._bytes.extend(int(state[BYTE_END]) + (pages << BYTE_PAGE_BITS))
-        room = tuple((one.physical_pages, len(one.map)) for one in (self._slots, self._postings, self._bytes))
-        if room != self._room or len(items.payloads) or len(items.ragged):
+        self._must_grow |= self._slots.extend(slot_end + slots)
+        self._must_grow |= self._postings.extend(postings)
+        self._must_grow |= self._bytes.extend(byte_end + (pages << BYTE_PAGE_BITS))
+        has_first = len(items.payloads) and not len(self._store.payloads)
+        if self._must_grow or has_first or (len(items.ragged) and not len(self._store.ragged_lengths)):
             self._grow(items)
-            self._room = room
+            self._must_grow = False
         return longest
 
     def _grow(self, items: Items) -> None:
@@ -356,28 +355,29 @@ class BandTable:
         )
 
     def _grow_journal(self, keys: int) -> None:
-        old = self._journal
-        self._journal = new_journal(2 * (len(old.flag_slots) + keys + 64))
+        old = self._work.journal
+        self._work = self._work._replace(journal=new_journal(2 * (len(old.flag_slots) + keys + 64)))
         before: tuple[npt.NDArray[Any], ...] = old
-        after: tuple[npt.NDArray[Any], ...] = self._journal
+        after: tuple[npt.NDArray[Any], ...] = self._work.journal
         for was, now in zip(before, after, strict=True):
             now[: len(was)] = was
 
     def _drain(self, end: int, longest: int) -> Candidates:
-        count = int(self._found.length[0])
-        columns = [column[:count].copy() for column in self._found[:4]] if count else _NO_CANDIDATES
-        candidates = Candidates._make([*columns, end])
-        self._found.length[0] = 0
-        most = min(longest * self.limits.bucket_candidates, self.documents) + 1
-        if most > len(self._found.slots):
-            self._found = new_buffer(2 * most)
+        found, candidates = self._work.found, Candidates(*_NO_CANDIDATES, end)
+        if count := found.length.item():
+            candidates = Candidates._make([*(column[:count].copy() for column in found[:4]), end])
+            found.length[0] = 0
+        if longest:
+            most = min(longest * self.limits.bucket_candidates, self.documents) + 1
+            if most > len(found.slots):
+                self._work = self._work._replace(found=new_buffer(2 * most))
         return candidates
 
     def _sweep(self) -> None:
         """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""
-        end = int(self._store.state[POSTING_END])
+        end = self._store.state.item(POSTING_END)
         segment = self._sweep_next
-        if end - int(self._swept[segment]) > _SWEEP_POSTINGS:
+        if end - self._swept.item(segment) > _SWEEP_POSTINGS:
             while rebuild(self._store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
                 self._store = self._store._replace(heads=add_pages(self._store.heads, segment, 0))
             self._swept[segment] = end

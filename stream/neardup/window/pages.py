@@ -36,13 +36,22 @@ class Pages:
         return self._physical
 
     @property
+    def end(self) -> int:
+        """The first number that is not mapped."""
+        return self._next << self.page_bits
+
+    @property
     def free_pages(self) -> int:
         """How many physical pages are free."""
         return len(self._free)
 
-    def extend(self, numbers_end: int) -> None:
-        """Map every number below ``numbers_end``; the arrays must then grow to ``physical_pages``."""
+    def extend(self, numbers_end: int) -> bool:
+        """Map every number below ``numbers_end``. Return whether the arrays must grow to ``physical_pages``, or the map
+        is another one."""
         wanted = -(-numbers_end >> self.page_bits)
+        if wanted <= self._next:
+            return False
+        before = self._physical, len(self.map)
         while self._next < wanted:
             if self._next - self._first == len(self.map):
                 old = self.map
@@ -55,6 +64,7 @@ class Pages:
                 self._physical += chunk
             self.map[self._next % len(self.map)] = self._free.pop()
             self._next += 1
+        return before != (self._physical, len(self.map))
 
     def release(self, numbers_first: int) -> None:
         """Free the pages whose numbers are all below ``numbers_first``."""

@@ -200,7 +200,7 @@ def test_removing_counts_every_version() -> None:
     table = BandTable(8, OPEN)
     for n in range(0, 1_000, 100):
         add(table, *(item("a", (n, j)) for j in range(100)))
-    table._journal = new_journal(0)
+    table._work = table._work._replace(journal=new_journal(0))
     table.begin()
     assert table.remove(batch([item("a", 0)])) == 1_000
     assert table.remove(batch([item("a", 0)])) == 0

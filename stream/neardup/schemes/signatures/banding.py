@@ -45,8 +45,9 @@ def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint
 
 def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[np.uint64]:
     """Return bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
-    out = np.empty((len(sketches), bands), np.uint64)
-    _keys(sketches.reshape(-1), np.uint64(seed), np.empty(bands, np.uint64), sketches.shape[1] // bands, out)
+    n, width = sketches.shape
+    out = np.empty((n, bands), np.uint64)
+    _keys(sketches.reshape(-1), np.uint64(seed), np.empty(bands, np.uint64), width // bands, out)
     return out
 
 
@@ -65,7 +66,7 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
     return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
 
 
-@kernel("const u8[], u64, u64[], i64, u64[,]")
+@kernel("const u8[], u64, u64[], i64, u64[,]", direct=True)
 def _keys(flat, seed, seeds, width, out):
     """Keys of consecutive sketches in ``flat``. A band is hashed eight bytes at a time, the first byte highest."""
     for band in range(len(seeds)):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -21,9 +20,7 @@ from neardup.documents.document import COLLECTION, ID, Document, Relation, Verdi
 from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
-from neardup.machine.compile import kernel
-from neardup.machine.kernels.hashing import string_hash
-from neardup.pairs.batches import CONTENT_HALF, ID_SEED, MICROSECONDS, Batch, id_columns, id_hashes
+from neardup.pairs.batches import MICROSECONDS, Batch, id_columns, id_hashes
 from neardup.pairs.comparing import Leads, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
@@ -47,7 +44,7 @@ from neardup.stories.verdicts.kept import (
 )
 from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, KEPT, REFUSAL, REMOVAL, Arrivals
+from neardup.stories.verdicts.rule import DOCUMENT, KEPT, REMOVAL, Arrivals, arrivals_of
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
@@ -85,38 +82,59 @@ class Decider:
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
         self._holdings = TableHoldings()
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
+        self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
-        self._open = False
+        self._open = 0  # steps, one within the other
+        self._before: tuple[int, int | None] = 0, None
 
     @property
     def places(self) -> int:
         """The place that the next document will have."""
         return self._places
 
-    @contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self) -> step:
         """A step of the table and of the decisions: committed at the end, undone on any exception.
 
         The calls of ``decide_columns`` and ``remove`` inside belong to it; without it each is a step of its own.
         """
-        if self._open:
-            yield
+        return step(self)
+
+    def begin(self) -> None:
+        """Open a step, or one within the step that is open."""
+        self._open += 1
+        if self._open > 1:
             return
-        before = self._places, self._first_slot
-        self._open = True
+        self._before = self._places, self._first_slot
+        self._matcher.table.begin()
+        if self._first_slot is not None:
+            self.decisions.forget(self._matcher.table.oldest - self._first_slot)
+        self.decisions.begin()
+
+    def commit(self) -> None:
+        """Close the step that was opened last; changes are kept when the first one is closed."""
+        if self._open > 1:
+            self._open -= 1
+            return
+        self._open = 0
         try:
-            with step(self._matcher.table):
-                if self._first_slot is not None:
-                    self.decisions.forget(self._matcher.table.oldest - self._first_slot)
-                with step(self.decisions):
-                    yield
-                self._follow()
+            self.decisions.commit()
+            self._follow()
         except BaseException:
-            self._places, self._first_slot = before
+            self._matcher.table.undo()
+            self._places, self._first_slot = self._before
             raise
-        finally:
-            self._open = False
+        self._matcher.table.commit()
+
+    def undo(self) -> None:
+        """Close the step that was opened last; changes are undone with the first one."""
+        self._open -= 1
+        if not self._open:
+            self._places, self._first_slot = self._before
+            try:
+                self.decisions.undo()
+            finally:
+                self._matcher.table.undo()
 
     def decide(self, documents: Sequence[Document], signed: Signed, *, reference: bool = False) -> Iterator[Verdict]:
         """Match and decide documents.
@@ -132,15 +150,13 @@ class Decider:
         Raises:
             ConfigError: as ``decide_columns`` does.
         """
-        accepted = np.ones(len(documents), np.bool_)
-        if signed.refusals:
-            accepted[[refusal.position for refusal in signed.refusals]] = False
-        decided = self.decide_columns(
-            accepted, signed, texts=lambda at: [documents[n].text for n in at], reference=reference
-        )
+        accepted = np.empty(len(documents), np.bool_)
+        accepted.fill(True)
         reasons: list[str | None] = [None] * len(documents)
         for refusal in signed.refusals:
-            reasons[refusal.position] = refusal.reason
+            accepted[refusal.position], reasons[refusal.position] = False, refusal.reason
+        texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
+        decided = self.decide_columns(accepted, signed, texts=texts, reference=reference)
         return _verdicts(documents, decided, reasons)
 
     def decide_columns(
@@ -166,7 +182,7 @@ class Decider:
         offset, new = self._offset(), NOTHING_NEW
         with self.step():
             verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, against, seen, reference)))
-            if texts is not None and is_novel(self._matcher.config):
+            if texts is not None and self._is_novel:
                 new = self._new(verdicts, np.concatenate(against), texts, offset)
             ids = self._original_ids(verdicts)
             if self._matcher.config.separate:
@@ -259,32 +275,16 @@ class Decider:
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share, ``against`` the rows that they are compared with."""
         batch, count, first = signed.batch, len(accepted), 0
-        rows, places, times, sizes = np.empty((4, count), np.int64)
-        ids, contents = np.empty((2, count), np.uint64)
-        columns = Arrivals(places, np.empty(count, np.uint8), ids, times, contents, sizes)
-        _arrive(
-            accepted, self._places, batch.ids, batch.id_starts, batch.times, batch.contents, batch.ragged_starts,
-            batch.fixed.shape[1], rows, columns,
-        )  # fmt: skip
-        rows = rows[: batch.size]
+        rows, columns = arrivals_of(accepted, self._places, batch)
         for part in self._matcher.slices(batch, probe=not reference, leads=True):
             end = count if part.end == batch.size else int(rows[part.end])
-            arrivals = Arrivals._make(column[first:end] for column in columns)
-            similarity = part.matches.similarity
-            if part.matches.shared is not None:
-                shared, names = by_arrival(part.matches, batch.times[part.items])
-                others = np.flatnonzero(similarity < 1)
-                best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
-                ids_of = [names[n] for n in best.tolist()]
-                relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
-                similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
-            led = Leads(part.items, part.slots, similarity, part.matches.buckets)
-            if part.matches.shared is not None:
-                led = led.select(np.flatnonzero(similarity >= 0))
-            led = joined_leads(led, part.leads)
+            is_whole = end - first == count
+            arrivals = columns if is_whole else Arrivals._make(column[first:end] for column in columns)
             pairs = NOTHING_FOUND
-            if len(led.items):
-                pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
+            if len(part.items) or len(part.leads.items):
+                led = self._led(batch, part, rows, relations)
+                if len(led.items):
+                    pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
             compare = None if reference else self._compare(batch, rows, first, offset)
             yield self.decisions.decide(arrivals, pairs, compare)
             against.append(self.decisions.against)
@@ -292,9 +292,23 @@ class Decider:
                 seen(part)
             first = end
 
+    def _led(self, batch: Batch, part: Slice, rows: npt.NDArray[np.int64], relations: list[Relations]) -> Leads:
+        """The leads of a slice, pairs among them; ``relations`` receives what its documents share with others."""
+        similarity, shared = part.matches.similarity, part.matches.shared
+        if shared is None:
+            return joined_leads(Leads(part.items, part.slots, similarity, part.matches.buckets), part.leads)
+        shared, names = by_arrival(part.matches, batch.times[part.items])
+        others = np.flatnonzero(similarity < 1)
+        best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
+        ids_of = [names[n] for n in best.tolist()]
+        relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
+        similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
+        led = Leads(part.items, part.slots, similarity, part.matches.buckets)
+        return joined_leads(led.select(np.flatnonzero(similarity >= 0)), part.leads)
+
     def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], first: int, offset: int) -> Compare | None:
         """Return how the arrivals from ``first`` on are compared; ``rows[i]`` is the arrival of item i of the batch."""
-        if not compares_directly(self._matcher.config):
+        if not self._is_direct:
             return None
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
@@ -362,35 +376,16 @@ def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
     return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, novel=is_novel(config))
 
 
-@kernel(
-    "const bool[], i64, const u8[], const i64[], const i64[], const u64[,], const i64[], i64, i64[], Arrivals",
-    direct=True,
-)
-def _arrive(accepted, place, ids, id_starts, times, contents, ragged_starts, width, rows, out):
-    """Fill arrivals from the documents of a batch, and ``rows`` with the arrival of each document."""
-    n = 0
-    for i in range(len(accepted)):
-        out.places[i] = place + i
-        if accepted[i]:
-            rows[n], out.kinds[i] = i, DOCUMENT
-            out.ids[i] = string_hash(ids, id_starts[n], id_starts[n + 1], ID_SEED)
-            out.times[i], out.contents[i] = times[n], contents[n, CONTENT_HALF]
-            out.sizes[i] = ragged_starts[n + 1] - ragged_starts[n] + width
-            n += 1
-        else:
-            out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
-
-
 def _verdicts(documents: Sequence[Document], decided: Decided, reasons: Sequence[str | None]) -> Iterator[Verdict]:
     """Verdicts as objects, made column by column: four times as fast as one by one."""
     shared: list[Relation | None] = [None] * len(documents)
     for row, relation in () if decided.relations is None else decided.relations.values():
         shared[row] = relation
     values: dict[str, Iterable[Any]] = dict(zip(NAMES, values_of(decided.verdicts, decided.ids), strict=True))
-    values |= {"id": map(ID, documents), "collection": map(COLLECTION, documents)}
-    values |= {"relation": shared, "reason": reasons}
+    values["id"], values["collection"] = map(ID, documents), map(COLLECTION, documents)
+    values["relation"], values["reason"] = shared, reasons
     values["new"] = [decided.new.get(n, ()) for n in range(len(documents))] if decided.new else repeat(())
-    return map(_new_verdict, zip(*(values[name] for name in Verdict._fields), strict=False))
+    return map(_new_verdict, zip(*map(values.__getitem__, Verdict._fields), strict=False))
 
 
 # ``Verdict._make`` without its call of Python for each verdict.

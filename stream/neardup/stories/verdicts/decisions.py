@@ -28,7 +28,7 @@ import numpy.typing as npt
 from neardup.stories.verdicts import records, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
-from neardup.stories.verdicts.leads import NO_ROW, new_comparing, with_results
+from neardup.stories.verdicts.leads import new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
     CUT,
@@ -54,6 +54,8 @@ from neardup.window.pages import Pages, grow
 
 # Ended stories are collected when there are more, and more than half of all.
 _COLLECTED_MIN = 1 << 10
+# Room is made for at least so many rows, so that calls of one document seldom do it.
+_ROWS_MIN = 64
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10
 
@@ -141,6 +143,7 @@ class Decisions:
         # Of each arrival of the last call, the row that ``said`` of its verdict compares with, or NO_ROW.
         self.against = np.empty(0, np.int64)
         self._before: npt.NDArray[np.int64] | None = None
+        self._room = 0  # for so many rows there is room for certain
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
 
     @property
@@ -191,7 +194,7 @@ class Decisions:
         none = np.zeros(n + 1, np.int64)
         starts = np.searchsorted(found.rows, np.arange(n + 1)) if len(found.rows) else none
         pairs = _Pairs(starts, found.numbers, found.similarities)
-        self.against = np.full(n, NO_ROW)
+        self.against = np.empty(n, np.int64)
         comparing = self._comparing._replace(usable=compare is not None, starts=none, against=self.against)
         comparing.asked[0] = 0  # an exception may have left some
         at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
@@ -272,9 +275,9 @@ class Decisions:
         self._before = None
         self.changes = self.pending()
         state = self._columns.state
-        self._pages.release(int(row_columns.drop(self._columns, self._rules)))
-        held = int(state[RECORDS] - state[FREE])
-        if state[ENDED] > max(_COLLECTED_MIN, held // 2):
+        self._pages.release(row_columns.drop(self._columns, self._rules))
+        ended = state.item(ENDED)
+        if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))
 
     def undo(self) -> None:
@@ -291,8 +294,9 @@ class Decisions:
         """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
         assert self._before is None, "a step is open"
         state = self._columns.state
-        state[FIRST] = min(max(int(state[FIRST]), before), int(state[END]))
-        self._pages.release(int(state[FIRST]))
+        if before > state.item(FIRST):
+            state[FIRST] = min(before, state.item(END))
+            self._pages.release(state.item(FIRST))
 
     def saved(self, places: int, held: Held) -> Saved:
         """The rows of the window, the stories and the state, to continue from.
@@ -336,6 +340,20 @@ class Decisions:
 
     def _make_room(self, rows: int) -> None:
         """Make pages for more rows, maps of which at most three quarters will be used, and room for as many stories."""
+        if rows > self._room:
+            self._grow(max(rows, _ROWS_MIN))
+            columns, state = self._columns, self._columns.state
+            story, stored = columns.story, int(state[RECORDS])
+            maps = (
+                (columns.content_map, max(int(state[CONTENT_ENTRIES]), int(state[ID_ENTRIES]))),
+                (story.id_map, stored - int(state[FREE])),
+                (story.mark_map, int(state[MARK_ENTRIES])),
+            )
+            of_maps = (3 * len(entries) // 4 - used for entries, used in maps)
+            self._room = min(self._pages.end - self.end, len(story.records) - stored, *of_maps)
+        self._room -= rows
+
+    def _grow(self, rows: int) -> None:
         columns = self._columns
         end = int(columns.state[END])
         self._pages.extend(end + rows)
@@ -360,6 +378,7 @@ class Decisions:
         row_columns.rebuild(self._columns, self._columns.state[END])
 
     def _order(self, numbers: npt.NDArray[np.int64]) -> None:
+        self._room = 0
         self._columns.story.id_map[:] = 0
         records.order(self._columns, numbers)
         self._columns = stories.with_marks(self._columns, 0)

@@ -5,7 +5,9 @@ A *place* is the number of a document in order of arrival; on topics it is the p
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -56,6 +58,10 @@ class Verdicts(NamedTuple):
         return Verdicts._make(column[rows] for column in self)
 
 
+# The types of the columns.
+_TYPES = tuple(map(np.dtype, ("u1", "i8", "i8", "f4", "i8", "i8", "i8", "?", "?", "i8", "f4", "i8")))
+
+
 def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
     """Return the verdicts of all parts, one after the other; at least one part."""
     return parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
@@ -63,13 +69,7 @@ def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
 
 def new_verdicts(count: int) -> Verdicts:
     """Return columns to fill, ``count`` long."""
-    clusters, originals, related, previous, matched, against, new_numbers = np.empty((7, count), np.int64)
-    similarities, said = np.empty((2, count), np.float32)
-    equal, late = np.empty((2, count), np.bool_)
-    return Verdicts(
-        np.empty(count, np.uint8), clusters, originals, similarities, related, previous, matched, equal, late, against,
-        said, new_numbers,
-    )  # fmt: skip
+    return Verdicts(*map(np.empty, repeat(count), _TYPES))
 
 
 class Kind(NamedTuple):
@@ -237,12 +237,14 @@ def columns_of(
 def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW) -> list[list[Any]]:
     """Return the values of each field as a list with ``None`` for none; the arguments are those of ``columns_of``."""
     statuses, ids, lists = verdicts.statuses.tolist(), iter(original_ids), list[list[Any]]()
-    refused = [row for row, status in enumerate(statuses) if status == REFUSED]
-    for field in FIELDS:
-        values = [None] * len(statuses) if not field.column else getattr(verdicts, field.column).tolist()
-        if KINDS[field.kind].is_none is not None:
-            none = none_of(field)
-            if field.kind == "id":
+    count = len(statuses)
+    refused = [row for row, status in enumerate(statuses) if status == REFUSED] if REFUSED in statuses else ()
+    for column, none, is_id in _listed_columns():
+        values = getattr(verdicts, column).tolist() if column else [None] * count
+        if none is not None:
+            if values.count(none) == count:  # as most columns of documents that repeat nothing
+                values = [None] * count
+            elif is_id:
                 values = [None if value == none else next(ids) for value in values]
             else:
                 values = [None if value == none else value for value in values]
@@ -253,6 +255,13 @@ def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = N
     for row, words in new.items():
         lists[-1][row] = [word._asdict() for word in words] or None
     return lists
+
+
+@functools.cache
+def _listed_columns() -> tuple[tuple[str, int | None, bool], ...]:
+    """Of each field: its column, which value means none (``None``: no value does), and whether it is an id."""
+    nones = [None if KINDS[field.kind].is_none is None else none_of(field) for field in FIELDS]
+    return tuple((field.column, none, field.kind == "id") for field, none in zip(FIELDS, nones, strict=True))
 
 
 def listed(values: npt.NDArray[Any], absent: Any) -> list[Any]:

@@ -101,11 +101,15 @@ class TableHoldings(Holdings):
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        for row in changes.dropped.tolist():
-            self._in_table.pop(row, None)
-        self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
-        leaving = sorted(self._in_table.keys() & range(self._first, first))
+        is_changed = len(changes.records) or len(changes.ended)
+        if is_changed:
+            for row in changes.dropped.tolist():
+                self._in_table.pop(row, None)
+            self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
+        leaving = [row for row in range(self._first, first) if row in self._in_table] if self._in_table else []
         self._first = max(self._first, first)
+        if not is_changed and not leaving:
+            return
         parts, names = dict[int, bytes](), dict[int, str]()
         if leaving:
             rows, stories = np.array(leaving), np.array([self._in_table.pop(row) for row in leaving])

@@ -25,14 +25,17 @@ A document that is older than window and lateness allow is late: it is compared 
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
+from neardup.machine.kernels.hashing import string_hash
+from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
 from neardup.stories.verdicts.heirs import hand_over, standing
-from neardup.stories.verdicts.leads import NEW_NUMBERS, SAID, ask, ask_ahead, nearest, undecided
+from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
     CUT,
@@ -91,6 +94,45 @@ class Arrivals(NamedTuple):
     sizes: npt.NDArray[np.int64]
 
 
+# The types of the columns.
+_TYPES = tuple(map(np.dtype, ("i8", "u1", "u8", "i8", "u8", "i8")))
+
+
+def arrivals_of(accepted: npt.NDArray[np.bool_], place: int, batch: Batch) -> tuple[npt.NDArray[np.int64], Arrivals]:
+    """Return the arrival of each document of a batch (``int64[m]``), and all n arrivals.
+
+    Args:
+        accepted: ``bool[n]``, which arrivals are the documents of the batch; the others are refused.
+        place: of the first arrival.
+        batch: m documents, in order.
+    """
+    rows, out = np.empty(len(accepted), np.int64), Arrivals(*map(np.empty, repeat(len(accepted)), _TYPES))
+    _arrive(
+        accepted, place, batch.ids, batch.id_starts, batch.times, batch.contents, batch.ragged_starts,
+        batch.fixed.shape[1], rows, out,
+    )  # fmt: skip
+    return rows[: batch.size], out
+
+
+@kernel(
+    "const bool[], i64, const u8[], const i64[], const i64[], const u64[,], const i64[], i64, i64[], Arrivals",
+    direct=True,
+)
+def _arrive(accepted, place, ids, id_starts, times, contents, ragged_starts, width, rows, out):
+    """Fill arrivals from the documents of a batch, and ``rows`` with the arrival of each document."""
+    n = 0
+    for i in range(len(accepted)):
+        out.places[i] = place + i
+        if accepted[i]:
+            rows[n], out.kinds[i] = i, DOCUMENT
+            out.ids[i] = string_hash(ids, id_starts[n], id_starts[n + 1], ID_SEED)
+            out.times[i], out.contents[i] = times[n], contents[n, CONTENT_HALF]
+            out.sizes[i] = ragged_starts[n + 1] - ragged_starts[n] + width
+            n += 1
+        else:
+            out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
+
+
 @kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64", direct=True)
 def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
     """Decide arrivals from ``first`` on, in their order; see the module for the rule.
@@ -104,6 +146,7 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
         verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
         verdicts.similarities[i], verdicts.equal[i], verdicts.late[i] = 0.0, False, False
         verdicts.against[i], verdicts.said[i], verdicts.new_numbers[i] = NONE, 0.0, 0
+        comparing.against[i] = NO_ROW
         if arrivals.kinds[i] == REMOVAL:
             verdicts.statuses[i] = REMOVED
             if rules.novel:
