@@ -282,6 +282,8 @@ def _read(rows, layout, separate, columns):
                 if _long(collection + type_at) != string:
                     return np.int64(-1), characters, longest
                 at = _put_string(collection, columns.ids, at, True)
+            if at < begin:
+                return np.int64(-1), characters, longest
             if at < len(columns.ids):
                 columns.ids[at] = _SEPARATOR
             at += 1

@@ -85,7 +85,11 @@ def test_a_collection_that_is_not_plain_is_read_otherwise(odd: Any) -> None:
     """What is not ASCII, holds the character that ends a collection, or is no string."""
     reader = PlainReader(1000, separate=True)
     assert reader.read([Document("a", "text", collection="news")]) is not None
+    around, room = np.zeros(3 << 12, np.uint8), slice(1 << 12, (1 << 12) + 1024)
+    reader._columns = reader._columns._replace(ids=around[room])
     assert reader.read([Document("a", "text", collection=odd)]) is None
+    assert not around[: room.start].any(), "written before the ids"
+    assert not around[room.stop :].any(), "written behind the ids"
 
 
 def test_a_batch_stays_as_it_is_when_the_next_one_is_signed() -> None:
