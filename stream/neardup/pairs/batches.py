@@ -73,11 +73,7 @@ class Batch(NamedTuple):
         return [data[a:b].decode() for a, b in zip(starts, ends, strict=True)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_columns, tuple(self)  # a copy is read-only too: another mix would compile the kernels again
-
-
-def _from_columns(ids: Any, id_starts: Any, times: Any, contents: Any, *evidence: Any) -> Batch:
-    return make_batch(ids, id_starts, times, contents, Evidence(*evidence))
+        return make_batch, (*self[:4], self.evidence)  # read-only again: another mix would compile the kernels
 
 
 def make_batch(

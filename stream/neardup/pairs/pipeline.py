@@ -81,8 +81,7 @@ class Signer:
     """
 
     def __init__(self, config: Config, item_bytes_max: int | None = None, *, queries: bool = False) -> None:
-        self.config = config
-        self._queries = queries
+        self.config, self._queries = config, queries
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
         self._readers: list[PlainReader] = []  # those that no thread uses now
@@ -124,9 +123,7 @@ class Signer:
     def sign_columns(
         self, ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None = None
     ) -> Signed:
-        """Sign n documents that are columns, without a Python object for each.
-
-        ``neardup.stories.arrow.columns.column_of`` makes a column of an array of Arrow.
+        """Sign n documents that are columns (``neardup.stories.arrow.columns.column_of``), without an object for each.
 
         Args:
             ids: the ids, in UTF-8. Starts may have 32 bits.
@@ -153,8 +150,7 @@ class Signer:
 
     def _sign_columns(self, documents: DocumentColumns) -> Signed:
         """The same for columns that are known to be sound."""
-        kind = self.config.plan.kind
-        if kind != "text":
+        if (kind := self.config.plan.kind) != "text":
             raise ConfigError(f"documents of {self.config.scheme} bring {kind}, but columns hold texts: call sign")
         return self._sign(documents)
 

@@ -236,3 +236,16 @@ class TailOptions(CommandOptions):
     ] = None
     removals: Annotated[bool, typer.Option("--removals", help="print the notices of removed ids as well")] = False
     verdicts: Annotated[bool, typer.Option("--verdicts", help="print verdicts instead of pairs")] = False
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """The arguments of ``mcp``, which has no settings."""
+
+    url: Annotated[
+        str,
+        typer.Option("--url", metavar="URL", help="address of the service; its token is that of NEARDUP_TOKEN"),
+    ] = "http://127.0.0.1:8470"
+    allow_add: Annotated[
+        bool, typer.Option("--allow-add", help="let the agent add documents to the window, with check")
+    ] = False

@@ -30,6 +30,7 @@ from neardup_workers.outside.options.shared import PrintOptions
 from neardup_workers.outside.process.exits import Exit, Failure, exit_codes_help
 from neardup_workers.outside.process.printable import Messages, printable
 from neardup_workers.outside.settings.removed import removal
+from neardup_workers.running.cli.agents import mcp_command
 from neardup_workers.running.cli.feed import feed_command
 from neardup_workers.running.cli.kafka import register
 from neardup_workers.running.cli.options import (
@@ -118,6 +119,7 @@ def dedup_command(options: DedupOptions, given: Given) -> None:
 
 app.command("feed", cls=FeedCommand, epilog=_EPILOG)(feed_command)
 app.command("serve", cls=ServeCommand, epilog=_EPILOG)(serve_command)
+app.command("mcp", cls=HelpCommand, epilog=_EPILOG)(mcp_command)
 
 
 @app.command("probe", cls=SettingsCommand, epilog=_EPILOG)

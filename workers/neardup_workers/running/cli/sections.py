@@ -14,6 +14,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "dedup": "keep one document of each group of near-duplicates",
         "run": "write the pairs of near-duplicates",
         "serve": "answer over HTTP whether a document is new",
+        "mcp": "give an agent a running service as tools",
         "feed": "write the items of feeds as documents",
         "probe": "look documents up in an index without adding them",
         "batch": "write the pairs in a corpus at rest",
