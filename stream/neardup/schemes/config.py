@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import mmh3
@@ -220,13 +220,20 @@ class Config(Parameters):
         Returns:
             For example "threshold is 0.8, but was 0.7"; empty if no setting is known to differ.
         """
+        return self._otherwise(kept, lambda config: config.signing_fingerprint)
+
+    def matched_otherwise(self, kept: Mapping[str, Any]) -> str:
+        """Name the settings that decide pairs of signed documents and that differ, as ``signed_otherwise`` does."""
+        return self._otherwise(kept, lambda config: config.matching_fingerprint)
+
+    def _otherwise(self, kept: Mapping[str, Any], fingerprint: Callable[[Config], str]) -> str:
         now, fields, out = self.signing_settings, type(self).model_fields, []
         for name in sorted(now.keys() | (kept.keys() & _NAMED)):
             is_, was = (values.get(name, fields[name].default) for values in (now, kept))
             if is_ == was:
                 continue
             try:
-                changed = self.model_copy(update={name: was}).signing_fingerprint != self.signing_fingerprint
+                changed = fingerprint(self.model_copy(update={name: was})) != fingerprint(self)
             except ConfigError:  # another setting must change with it
                 changed = True
             if changed:

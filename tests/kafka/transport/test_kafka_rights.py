@@ -31,6 +31,7 @@ from ports import HOST
 from secured_listener import require
 
 from neardup_workers.doing.http.view.server import started_view
+from neardup_workers.doing.stages.agreement import check_agreed
 from neardup_workers.outside.options.running import (
     DeadOptions,
     LoadOptions,
@@ -62,7 +63,7 @@ OPERATIONS = {"Read": ACLOperation.READ, "Write": ACLOperation.WRITE, "Delete": 
               "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS, "Alter": ACLOperation.ALTER}  # fmt: skip
 KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional-id": ResourceType.TRANSACTIONAL_ID}
 One = tuple[Right, str]
-_SHARDS = count(100)
+_SHARDS, _STORIES = count(100), count(1_000)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,7 @@ def work(world: World, role: str) -> None:
     world.kafka_of_workers = replace(world.kafka_of_workers, client=client)
     place = world.place(role)
     try:
+        check_agreed(place.transport, world.settings)  # as the shell does
         deadline, ends = time.monotonic() + WAIT_SECONDS_MAX, world.ends_of(role)
         while not reached([place], ends):
             assert time.monotonic() < deadline, place.standing()
@@ -147,7 +149,8 @@ def work(world: World, role: str) -> None:
 
 
 def create_topics(settings: StreamSettings, folder: Path) -> None:
-    create(settings)
+    """Each time with other settings, which it writes."""
+    create(settings.model_copy(update={"story_seconds_max": float(next(_STORIES))}))
 
 
 def show_status(settings: StreamSettings, folder: Path) -> None:
@@ -221,7 +224,7 @@ def without_each(
     ones = [(right, operation) for right in needed for operation in right.operations]
     rights.give(user, ones)
     if user in ("create", "status"):  # the same rights for every topic
-        ones = [one for one in ones if one[0].kind != "topic" or one[0] is needed[0]]
+        ones = [one for one in ones if one[0].kind != "topic" or one[0] is needed[0] or "Write" in one[0].operations]
     ledger = names_of(settings).topics.sources
 
     def order(one: One) -> int:

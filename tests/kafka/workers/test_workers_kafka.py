@@ -34,8 +34,8 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
     assert created.returncode == 0, created.stderr
     described = deployment.run("topics", "describe").stdout
     assert "UNSAFE" not in described
-    assert described.count("replication.factor") == described.count("warning:") == 5  # one node
-    assert described.count("min.insync.replicas") == 5
+    assert described.count("replication.factor") == described.count("warning:") == 6  # one node
+    assert described.count("min.insync.replicas") == 6
 
     port = free_port(count=2)
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
@@ -91,3 +91,28 @@ def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, b
     assert f"{name}: cleanup.policy=compact must be delete" in created.stderr
     assert transport.describe(name).configs["cleanup.policy"] == "compact"
     transport.close()
+
+
+def test_a_worker_of_another_deployment_or_with_other_settings_ends_and_says_so(deployment: Deployment) -> None:
+    """The first deployment of a prefix owns it; the settings that decide results are those of topics create."""
+    assert deployment.run("topics", "create").returncode == 0
+    for command in (("topics", "create"), ("sign", "--from", "earliest")):
+        second = deployment.run(*command, "--set", "group=second")
+        assert second.returncode == 7, second.stderr
+        assert "belong to the deployment with group 'neardup', which made them" in second.stderr
+    other = deployment.run("match", "--from", "earliest", "--window-seconds", "5000")
+    assert other.returncode == 9, other.stderr
+    assert "window_seconds is 5000.0, but was 1000000000.0 in the settings in force" in other.stderr
+    assert deployment.run("status", "--window-seconds", "5000").returncode == 9
+    port = free_port()
+    up = deployment.start("sign", "--from", "earliest", "--health-port", str(port))
+    deployment.wait(lambda: get(port, "/readyz")[0] == 200, "the signer is ready")
+    refused = deployment.run("topics", "create", "--window-seconds", "5000")
+    assert refused.returncode == 9
+    assert "have members: end all workers" in refused.stderr
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(WAIT_SECONDS_MAX) == 0, deployment.log
+    changed = deployment.run("topics", "create", "--window-seconds", "5000")
+    assert "settings in force: window_seconds is 5000.0, but was 1000000000.0" in changed.stdout
+    old = deployment.run("sign")
+    assert old.returncode == 9

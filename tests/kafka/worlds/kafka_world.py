@@ -17,6 +17,7 @@ import orjson
 from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
 from neardup import Deduplicator, Document
+from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.telemetry.observer import Silent
@@ -77,6 +78,7 @@ class World:
         self.transport = KafkaTransport(self.kafka)
         plans = topic_plans(self.settings)
         self.transport.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
+        agree(self.transport, self.settings)
         self.producer = self.transport.producer(f"{self.names.prefix}-load")
         self.places: list[Place] = []
         self._logs: dict[str, Log] = {}

@@ -58,7 +58,7 @@ class Cluster(TopicsWorld):
         shards = scenario.shards
         self.topics = topic_names("", self.config.signing_fingerprint, shards)
         most = DOCUMENTS_PARTITIONS_MAX
-        counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, 1, most
+        counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, 1, most, 1
         super().__init__(dict(zip(self.topics, counts, strict=True)))
         with_verdicts = scenario.linkers > 0
         self.generation = generation(self.config.signing_fingerprint, shards)

@@ -251,8 +251,8 @@ def hide(linker: LinkWorker, cluster: Cluster, partitions: int) -> None:
     """Let a linker see so many partitions of links."""
     transport = linker.member.transport
 
-    def bounds(topic: str) -> dict[int, tuple[int, int]]:
-        found: dict[int, tuple[int, int]] = type(transport).__getattr__(transport, "bounds")(topic)  # type: ignore[attr-defined]
+    def bounds(topic: str, **of: bool) -> dict[int, tuple[int, int]]:
+        found: dict[int, tuple[int, int]] = type(transport).__getattr__(transport, "bounds")(topic, **of)  # type: ignore[attr-defined]
         links = topic == cluster.topics.links
         return {one: at for one, at in found.items() if not links or one < partitions}
 

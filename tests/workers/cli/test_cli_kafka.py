@@ -212,7 +212,7 @@ def test_signed_must_be_kept_for_window_lateness_and_margin():
 
 def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
     """Links have one for each shard or more, and signed is one log; other topics may have any number."""
-    documents, _, signed, links, _ = topic_plans(settings_of())
+    documents, _, signed, links, _, _ = topic_plans(settings_of())
     found = [judge(plan, n, {})[0].problem[:18] for plan, n in ((links, 3), (links, 1), (signed, 3), (documents, 3))]
     assert found == ["", "must be at least 2", "must be 1: the ord", ""]
 
@@ -221,7 +221,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
     """Each relevant hidden setting is reported as unknown and causes no refusal."""
 
     def described(name):
-        return TopicDescription(name, 1 if name.startswith("signed") else 2, 1, {})
+        return TopicDescription(name, 1 if name.startswith(("signed", "settings")) else 2, 1, {})
 
     log = {"bounds": lambda _: {0: (0, 0)}, "group_offsets": lambda *_: {}, "shares": lambda _: {}}
     transport = SimpleNamespace(nodes=lambda: 1, describe=described, close=lambda: None, **log)

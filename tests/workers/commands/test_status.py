@@ -221,17 +221,28 @@ def test_a_transaction_that_stays_open_is_a_problem(capsys) -> None:
 
 
 def test_shards_with_other_settings_of_matching_are_named(capsys) -> None:
-    """A remark without verdicts; with them a problem, because the linker waits."""
+    """A remark without verdicts; with them a problem, because the linker waits. Those in force are compared, too."""
     bench = worked()
     other = settings_of(window_seconds=5e8)
     code, found = shown(bench, capsys, other)
     (said,) = [one["what"] for one in found["problems"] if "other settings of matching" in one["what"]]
     assert said.startswith("shards [0, 1] were matched last")
-    assert code == Exit.SUCCESS
+    assert code == Exit.GENERATION
+    (said,) = [one for one in found["problems"] if one["code"] == Exit.GENERATION]
+    assert said["what"].startswith("window_seconds is 500000000.0, but was 1000000000.0 in the settings in force")
+    assert said["do"].startswith("give all workers the same ones; to change them, end all workers")
     matched = MemoryTransport(bench.cluster).group_offsets(bench.names.group(MATCH), bench.names.topics.links)
     (problem,) = setting_problems(matched, settings_of(window_seconds=5e8, verdicts=True))
     assert problem.code == Exit.STUCK
     assert not list(setting_problems(matched, settings_of(verdicts=True)))
+
+
+def test_a_prefix_of_another_deployment_is_named(capsys) -> None:
+    """As its workers would end."""
+    bench = worked()
+    code, found = shown(bench, capsys, settings_of(group="second"))
+    assert code == Exit.TOPIC
+    assert any("belong to the deployment with group 'neardup'" in one["what"] for one in found["problems"])
 
 
 def test_a_group_that_never_committed_is_named(capsys) -> None:

@@ -45,7 +45,11 @@ def test_each_class_of_settings_has_its_steps() -> None:
     assert restart.means.startswith("In place")
     (replay,) = steps("min_similarity=0.9")
     assert replay.means.startswith("A replay")
-    assert replay.commands[0] == "neardup match --min-similarity 0.9  # restart every matcher"
+    assert replay.commands[:2] == ("# end all workers, then:", "neardup topics create --min-similarity 0.9")
+    others = StreamSettings(**GIVEN, fields=("text=a", "time=b"))  # type: ignore[arg-type]
+    (together,) = steps_of(transport(), BEFORE, others)
+    assert together.means.startswith("In force for all")
+    assert together.commands[:2] == ("# end all workers, then:", "neardup topics create --set=fields=text=a,time=b")
     (topics,) = steps("documents_partitions=4")
     at = "--bootstrap-server localhost:9092"
     assert topics.commands == tuple(
@@ -64,7 +68,7 @@ def test_each_class_of_settings_has_its_steps() -> None:
     assert more.means.startswith("In place: the running stream gets more shards. Leave the setting shards as it is")
     assert more.commands == ("neardup topics shards 16", "neardup topics describe")
     (unmade,) = list(steps_of(transport(), StreamSettings(**{**GIVEN, "verdicts": True}), BEFORE))
-    assert unmade.means.startswith("In place")  # the topics of verdicts stay, and the workers must know
+    assert unmade.means.startswith("In force")  # the topics of verdicts stay, and the workers must know
     assert steps("replication_factor=2") == []  # it counts for a new topic only
 
 
@@ -87,7 +91,7 @@ def test_every_setting_of_the_library_falls_into_one_class() -> None:
         (step,) = steps(change)
         is_signed = after.signing_fingerprint != BEFORE.signing_fingerprint
         is_matched = after.matching_fingerprint != BEFORE.matching_fingerprint
-        expected = "A new generation" if is_signed else "A replay" if is_matched else "In place"
+        expected = "A new generation" if is_signed else "A replay" if is_matched else "In force"
         assert step.means.startswith(expected), change
 
 

@@ -83,7 +83,7 @@ def test_one_node_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.message for record in caplog.records if "replication.factor=1" in record.message]
     assert len(lines) == 1
     topics = bench.names.topics
-    assert lines[0].startswith(f"{topics.documents}, {topics.dead}, {topics.signed}: replication.factor=1 should be")
+    assert lines[0].startswith(f"{topics.documents}, {topics.dead}, {topics.signed}, {topics.settings}: replication")
 
 
 class Admin:
@@ -104,7 +104,7 @@ class Admin:
         return TopicDescription(name, spec.partitions, spec.replication, spec.configs)
 
     def bounds(self, name: str, *, written: bool = False) -> dict[int, tuple[int, int]]:
-        return {}
+        return {0: (0, 0)}
 
     def close(self) -> None:
         pass
@@ -113,7 +113,9 @@ class Admin:
 def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> dict:
     """The request of ``topics create`` to a cluster."""
     admin = Admin(nodes)
-    monkeypatch.setattr("neardup_workers.running.commands.topics.making.connect", lambda settings: admin)
+    making = "neardup_workers.running.commands.topics.making"
+    monkeypatch.setattr(f"{making}.connect", lambda settings: admin)
+    monkeypatch.setattr(f"{making}.agree", lambda transport, settings: "")
     create(settings_of(**changes))
     return admin.specs
 

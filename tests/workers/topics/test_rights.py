@@ -21,6 +21,7 @@ def test_rights_are_printed_for_the_names_of_the_settings(capsys: pytest.Capture
         f"{start} Read --operation DescribeConfigs --topic its.documents",
         f"{start} Write --operation DescribeConfigs --topic its.documents.dead",
         f"{start} Write --operation DescribeConfigs --topic {names_of(settings).topics.signed}",
+        f"{start} Read --operation DescribeConfigs --topic its.settings",
         f"{start} Read --group {group}",
         f"{start} Write --transactional-id {group}- --resource-pattern-type prefixed",
     ]

@@ -154,8 +154,8 @@ def test_signed_has_one_partition() -> None:
 
 def test_a_deployment_without_verdicts_has_no_topics_for_them() -> None:
     """The topics would grow, because no linker trims them."""
-    assert len(topic_plans(settings_of())) == 5
-    assert len(topic_plans(settings_of(verdicts=True))) == 10
+    assert len(topic_plans(settings_of())) == 6
+    assert len(topic_plans(settings_of(verdicts=True))) == 11
 
 
 @pytest.mark.parametrize("role", [LINK, FILTER])

@@ -9,6 +9,7 @@ import time
 
 from memory_transport import MemoryCluster, MemoryTransport
 
+from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.outside.process.watchdog import Watchdog
 from neardup_workers.outside.settings.kafka import LIMITS, StreamLimits, StreamSettings
 from neardup_workers.outside.telemetry.health import Health
@@ -36,6 +37,7 @@ def cluster_of(settings: StreamSettings) -> MemoryCluster:
     cluster = MemoryCluster(start_seconds=time.time() - 10)  # workers see later records as live
     for plan in topic_plans(settings):
         cluster.create(plan.name, plan.partitions, plan.configs)
+    agree(MemoryTransport(cluster), settings)
     return cluster
 
 

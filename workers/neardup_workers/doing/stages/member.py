@@ -31,7 +31,8 @@ class WorkerMember:
     """The connections of a worker, and its part in the group. ``clock`` is the wall clock.
 
     ``waiting`` are the partitions whose committed offset is not known yet, ``aborted_in_row`` the consecutive steps
-    whose transaction was aborted, ``awaited`` what the worker waits for of other roles, as a sentence.
+    whose transaction was aborted, ``awaited`` what the worker waits for of other roles, as a sentence. ``check`` raises
+    if the worker must not work: it is called after each rebalance.
     """
 
     transport: Transport
@@ -39,11 +40,13 @@ class WorkerMember:
     producer: Producer
     observer: Observer
     clock: Callable[[], float] = time.time
+    check: Callable[[], None] = lambda: None
     membership: Membership = _UNKNOWN  # of the last poll
     waiting: set[int] = field(default_factory=set)
     aborted_in_row: int = 0
     awaited: str = ""
     _is_joining: bool = False  # at the last poll
+    _checked: int = -1  # the generation of the group after which ``check`` passed
     _refused: int = -1  # the last partition that could not begin
     _paused: set[int] = field(default_factory=set)
 
@@ -57,6 +60,9 @@ class WorkerMember:
     ) -> Polled:
         """Poll, and follow the group. With records ``at_hand``, wait only while the group rebalances: no step may be
         published until it ends, and without a wait the worker would turn thousands of times."""
+        if self.membership.generation != self._checked:  # before the poll: what it returns must not be lost
+            self.check()
+            self._checked = self.membership.generation
         timeout = 0.0 if at_hand and not self._is_joining else timeout_seconds
         polled = self.consumer.poll(timeout, records_max, bytes_max)
         self.membership, self._is_joining = polled.membership, polled.is_joining

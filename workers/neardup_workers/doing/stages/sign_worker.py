@@ -47,7 +47,7 @@ from neardup_workers.doing.stages.alignment import (
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.signer import SignPlan, StartSigning, sign_records
-from neardup_workers.doing.stages.starts import committed_start
+from neardup_workers.doing.stages.starts import check_end, committed_start
 from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED
 from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.topics.signed import BYTES_MAX
@@ -172,6 +172,8 @@ class SignWorker:
         if committed is None:
             return False
         self._check_claim(committed)
+        topic, group = self.plan.topics.documents, self.member.membership.group
+        check_end(self.member.transport, topic, group, {partition: committed.offset})
         committed = self._after_gap(partition, committed)
         self.member.start(partition, committed.offset)
         self.alignment.start(partition, committed, self.now())

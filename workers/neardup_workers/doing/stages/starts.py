@@ -6,7 +6,7 @@ that has offsets for others was added later: it starts at its beginning, or what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ import orjson
 from neardup.errors import ConfigError
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.settings.kafka import STARTS
-from neardup_workers.outside.transport.protocol import Committed
+from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Transport
 
 # First offset and end of each partition of a topic.
 Bounds = Callable[[], dict[int, tuple[int, int]]]
@@ -35,6 +35,29 @@ def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
             "or --from latest, and the filters on their own"
         )
     return {"earliest": first, "latest": end}[start]
+
+
+def check_end(transport: Transport, topic: str, group: str, committed: Mapping[int, int]) -> None:
+    """Raise ``OffsetGoneError`` if a log ends before what a group has committed of it, by partition.
+
+    The end of a log never moves back, so it is another log. All that is written counts: a leader may not know yet what
+    is committed. A partition that the broker does not know yet is no concern of this.
+    """
+    bounds = transport.bounds(topic, written=True)
+    for partition, offset in sorted(committed.items()):
+        end = bounds[partition][1] if partition in bounds else offset
+        if offset > end:
+            raise OffsetGoneError(
+                f"partition {partition} of {topic} ends at {end}, and {group} has committed {offset}: the topic was "
+                "made again, and what stood in it is lost; end all workers of the group, delete it with the tools of "
+                "Kafka, and start them with --from earliest"
+            )
+
+
+def check_ends(transport: Transport, group: str, committed: Mapping[str, Mapping[int, Committed]]) -> None:
+    """Check several topics by ``check_end``."""
+    for topic, offsets in committed.items():
+        check_end(transport, topic, group, {partition: at.offset for partition, at in offsets.items()})
 
 
 @contextmanager

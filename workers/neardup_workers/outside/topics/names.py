@@ -30,6 +30,7 @@ class Topics(NamedTuple):
     originals: str
     sources: str
     unique: str
+    settings: str
 
 
 def generation(signing_fingerprint: str, shards: int) -> str:
@@ -48,7 +49,8 @@ def _topics(prefix: str, made: str) -> Topics:
     )
     documents = f"{prefix}documents"
     dead, candidates, unique = f"{documents}.dead", f"{prefix}candidates", f"{documents}.unique"
-    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, originals, sources, unique)
+    settings = f"{prefix}settings"
+    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, originals, sources, unique, settings)
 
 
 def generation_header(made: str) -> tuple[str, bytes]:

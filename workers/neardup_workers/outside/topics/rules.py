@@ -99,6 +99,10 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
             (*common, _FOREVER, _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(topics.candidates, settings.documents_partitions, _any_number, deleted, common),
+        TopicPlan(
+            topics.settings, 1, _exactly(1, "the first record is of the owner of the prefix"), log,
+            (*common, _KEPT, _LOG_BYTES),
+        ),
     ]  # fmt: skip
     if not settings.verdicts:
         return plans
@@ -236,6 +240,7 @@ _COMPACTED = _must(
     "it holds the last state of each cluster, story or source, and a linker reads all of it when it starts",
 )
 _FOREVER = _must("retention.ms", "-1", "linkers alone drop what is decided, and nothing may go before")
+_KEPT = _must("retention.ms", "-1", "it says who owns the prefix, and which settings are in force")
 _CLEAN_LEADER = _must("unclean.leader.election.enable", "false", "a leader that lags would truncate what is committed")
 _NOT_AHEAD = Rule(
     "message.timestamp.after.max.ms",

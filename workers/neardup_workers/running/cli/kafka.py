@@ -154,7 +154,8 @@ def tail_command(options: TailOptions, given: Given) -> None:
 def status_command(options: StatusOptions, given: Given) -> None:
     """Say how a deployment is, from its topics and offsets alone: roles, lags, and what is wrong and what to do.
 
-    The exit code is that of the worst problem: 7 topics, 8 records that are gone, 11 workers that are absent or behind.
+    The exit code is that of the worst problem: 7 topics, 8 records that are gone, 9 settings that differ, 11 workers
+    that are absent or behind.
     """
     from neardup_workers.running.commands.topics.status import status
 

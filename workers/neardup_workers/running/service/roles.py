@@ -262,7 +262,7 @@ def check_topics(transport: Transport, settings: StreamSettings, names: Collecti
     """Raise ``Failure`` for a topic whose settings could silently lose live state or output."""
     findings = {}
     for plan in topic_plans(settings):
-        if plan.name in names:
+        if plan.name in (*names, names_of(settings).topics.settings):
             configs = transport.configs(plan.name)
             if not configs:
                 _warn_unseen(plan.name)

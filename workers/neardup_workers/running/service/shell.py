@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from neardup.errors import CapacityError, ConfigError, NeardupError
 from neardup.pairs.window_message import WireError
+from neardup_workers.doing.stages.agreement import Watch
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.verdicts.restore import RecordsLostError
 from neardup_workers.outside.process.backoff import backoff_seconds
@@ -161,10 +162,11 @@ class Shell:
                 consumer = transport.consumer(self.topic, self.names.group(self.role.name), self.name)
                 closing.callback(consumer.close)
                 closing.callback(producer.close)  # first: an open transaction holds up readers
-                made = self.role.make(
-                    WorkerMember(transport, consumer, producer, self.outside.observer), self.settings, self.limits
-                )
+                watch = Watch(transport, self.settings)
+                member = WorkerMember(transport, consumer, producer, self.outside.observer, check=watch.look)
+                made = self.role.make(member, self.settings, self.limits)
                 closing.callback(made.close)
+                watch.look()
                 made.inherit(self._tables)
                 self._tables = {}
                 self.outside.health.reports = made.reports
@@ -254,6 +256,7 @@ class Shell:
             made.observe()
 
         def check() -> None:
+            member.check()
             ends = {p: end for p, (_, end) in transport.bounds(self.topic).items()}
             at: Mapping[int, int] = consumer.positions()
             if made.reads is not None:

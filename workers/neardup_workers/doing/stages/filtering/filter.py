@@ -33,7 +33,7 @@ import orjson
 
 from neardup.errors import ConfigError
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.doing.stages.starts import committed_start, decoded_metadata
+from neardup_workers.doing.stages.starts import check_end, committed_start, decoded_metadata
 from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.topics.names import FILTER, Names, generation_header
@@ -264,7 +264,13 @@ class FilterWorker:
         committed = self._start(partition)
         if committed is None:
             return False
-        self._lanes[partition] = _Lane(committed.offset, decode_metadata(committed))
+        metadata, group = decode_metadata(committed), self.member.membership.group
+        for topic, offset in (
+            (self.topics.verdicts, committed.offset),
+            (self.topics.documents, metadata.document or 0),
+        ):
+            check_end(self.member.transport, topic, group, {partition: offset})
+        self._lanes[partition] = _Lane(committed.offset, metadata)
         self.member.start(partition, committed.offset)
         return True
 

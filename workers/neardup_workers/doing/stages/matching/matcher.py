@@ -53,6 +53,7 @@ from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTabl
 from neardup_workers.doing.stages.matching.standbys import Standbys
 from neardup_workers.doing.stages.matching.trims import Trims
 from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.starts import check_end
 from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
 from neardup_workers.outside.transport.assignment import Offer
@@ -210,6 +211,9 @@ class MatchWorker:
         committed = self.beginnings.committed(shard)
         if committed is None:
             return shard in self.beginnings.unused
+        check_end(
+            self.member.transport, plan.topics.signed, self.member.membership.group, {PARTITION: committed.offset}
+        )
         committed = self.beginnings.linked(shard, committed)
         kept, window, end = self.kept.pop(shard, None), decode_window(committed.metadata), committed.offset
         if kept is not None and kept.settle(committed) and offset_and_row(kept.position)[0] >= min(first, end):

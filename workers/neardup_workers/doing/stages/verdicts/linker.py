@@ -37,7 +37,7 @@ from neardup.window import NO_TIME
 from neardup_workers.doing.stages.growth import growth_at
 from neardup_workers.doing.stages.matching.plan import passed_growth
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.doing.stages.starts import start_offset
+from neardup_workers.doing.stages.starts import check_ends, start_offset
 from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX
 from neardup_workers.doing.stages.verdicts.clusters import Changed, Clusters
 from neardup_workers.doing.stages.verdicts.intake import Intake, LinkPlan
@@ -221,6 +221,8 @@ class LinkWorker:
             links = transport.group_offsets(group, topics.links)
             if self.member.consumer.committed(PARTITION) != signed:
                 return
+            known = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
+            check_ends(transport, group, known)
             signed = self._after_gap(signed, bounds[PARTITION][0])
         except (UnreachableError, AbortedError):
             return
@@ -232,8 +234,7 @@ class LinkWorker:
         decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
         self._written, self._counted, self._skipped = metadata.step, metadata.sources, metadata.skipped
-        self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
-        self._trimmed, self._renewed_at = {}, None
+        self._committed, self._trimmed, self._renewed_at = {**known, topics.signed: {PARTITION: signed}}, {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
         self._check_gaps(starts, firsts)
         self._intake.follow(

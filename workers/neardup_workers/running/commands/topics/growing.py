@@ -15,6 +15,7 @@ from typing import NamedTuple
 from neardup.errors import ConfigError
 from neardup.pairs.shards import GROWTHS_MAX, Growth
 from neardup.schemes.config import Config
+from neardup_workers.doing.stages.agreement import check_agreed
 from neardup_workers.doing.stages.growth import growth_at
 from neardup_workers.doing.stages.matching.plan import passed_growth
 from neardup_workers.outside.options.running import ShardsOptions
@@ -119,6 +120,7 @@ def shards(options: ShardsOptions, settings: StreamSettings) -> None:
     """Grow, and print what counts from where on. Raises as ``grow``."""
     names = names_of(settings)
     with closing(connect(settings)) as transport:
+        check_agreed(transport, settings)
         stream = Stream(transport, names.topics, settings, names.group(MATCH), settings.shards)
         grown = grow(
             stream,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 from rich.console import Console
 from rich.table import Table
 
 from neardup.errors import ConfigError
+from neardup_workers.doing.stages.agreement import agree, in_force
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import MATCH, ROLES, names_of
@@ -33,8 +34,9 @@ from neardup_workers.running.commands.topics.shards import shard_table, states_o
 def create(settings: StreamSettings) -> None:
     """Create missing topics; judge existing topics without changing them.
 
-    Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings, or
-    that is missing next to topics with records.
+    Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings, that
+    is missing next to topics with records, or that belongs to another deployment; and while workers have other
+    settings.
     """
     fail_if_wanted_unsafe(judge_wanted(settings))
     plans = topic_plans(settings)
@@ -45,15 +47,25 @@ def create(settings: StreamSettings) -> None:
         chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
         fail_if_wanted_unsafe([("new topics", row) for row in chosen if row.problem])
         specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
+        fail_if_owned(transport, settings)
         fail_if_lost(transport, settings)
         made = set(transport.create_topics(specs))
+        changed = agree(transport, settings)
         findings = judge_together(settings, {p.name: _judged(p, transport, settings, nodes) for p in plans})
     console = Console(highlight=False, soft_wrap=True)
     for plan in plans:
         console.print(f"{plan.name}: {'made' if plan.name in made else _kept(plan, findings[plan.name])}", markup=False)
+    if changed:
+        console.print(f"settings in force: {changed}", markup=False)
     if warnings(findings):
         console.print(f"warning: {warnings(findings)}", markup=False)
     _fail_if_unsafe(findings)
+
+
+def fail_if_owned(transport: Transport, settings: StreamSettings) -> None:
+    """Raise ``Failure`` if another deployment has made topics with this prefix."""
+    with suppress(UnknownTopicError):
+        in_force(transport, settings)
 
 
 def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from neardup.errors import ConfigError
+from neardup_workers.doing.stages.agreement import agreed_of, differences
 from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.settings.declared import TopicOptions, setting_rows
 from neardup_workers.outside.settings.kafka import StreamSettings
@@ -62,6 +63,9 @@ def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings
         yield from _topic_steps(before, after)
         if before.matching_fingerprint != after.matching_fingerprint:
             yield _replay(transport, before, after)
+        elif differences(after, agreed_of(before)):
+            means = "In force for all: later documents are decided by the new settings."
+            yield Consequence(means, "nothing is decided while no worker works.", _together(before, after))
         elif _changes(before, after).keys() - {row.name for row in setting_rows(TopicOptions)}:
             means = "In place: restart the workers with the new settings, one after the other."
             yield Consequence(means, "", ("neardup status",))
@@ -100,13 +104,21 @@ def _generation(transport: Transport, before: StreamSettings, after: StreamSetti
 
 def _replay(transport: Transport, before: StreamSettings, after: StreamSettings) -> Consequence:
     """What is a pair differs: matchers read their log again."""
-    options = _options(before, after)
     return Consequence(
         "A replay: what is a pair changes, and signatures do not. Published pairs stay.",
         f"matchers read {_records(transport, names_of(before).topics.signed)} messages of signed again before they go "
         "on; pairs come later by that time.",
-        (f"neardup {MATCH} {options}  # restart every matcher", "neardup status"),
+        _together(before, after),
     )
+
+
+def _together(before: StreamSettings, after: StreamSettings) -> tuple[str, ...]:
+    """Return what changes settings that all workers must share."""
+    options = _options(before, after)
+    return (
+        "# end all workers, then:", f"neardup topics create {options}",
+        f"# start all workers again, each with {options}", "neardup status",
+    )  # fmt: skip
 
 
 def _topic_steps(before: StreamSettings, after: StreamSettings) -> Iterator[Consequence]:
@@ -142,8 +154,13 @@ def _changes(before: StreamSettings, after: StreamSettings) -> dict[str, tuple[o
 
 def _options(before: StreamSettings, after: StreamSettings) -> str:
     """Return the change as options of the command line."""
-    changes = _changes(before, after).items()
-    return shlex.join(word for name, (_, now) in changes for word in (option_name(name), str(now)))
+    words: list[str] = []
+    for name, (_, now) in _changes(before, after).items():
+        if isinstance(now, bool | list):
+            words.append(f"--set={name}={','.join(map(str, now)) if isinstance(now, list) else str(now).lower()}")
+        else:
+            words += [option_name(name), str(now)]
+    return shlex.join(words)
 
 
 def _records(transport: Transport, topic: str) -> str:

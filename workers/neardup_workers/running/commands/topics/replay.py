@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import NamedTuple
 
+from neardup_workers.doing.stages.agreement import check_agreed
 from neardup_workers.doing.stages.transaction import transact
 from neardup_workers.doing.stages.verdicts.positions import decode_verdicts_metadata
 from neardup_workers.doing.stages.verdicts.restore import last_record, last_verdicts
@@ -57,6 +58,7 @@ def replay(
         Failure: signers work, ``signed`` has documents already, or documents of the window are gone.
         TransportError: the broker does not answer, or does not allow it.
     """
+    check_agreed(transport, settings)
     names = names_of(settings)
     group, topic = names.group(SIGN), names.topics.documents
     # In this order: without the right to read a topic the broker says that a group has no offsets there.

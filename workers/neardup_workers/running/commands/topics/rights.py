@@ -66,7 +66,10 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
 _ALL_TOPICS = {"create": (_CREATE, _DESCRIBE, _CONFIGS), "status": (_READ, _CONFIGS)}
 # Commands that read as a group of their own, and commands that write in transactions: all names begin with the command.
 _WITH_GROUP = ("tail",)
-_WITH_TRANSACTIONS = ("load", "replay", "dead", "serve", "shards")
+_WITH_TRANSACTIONS = ("load", "replay", "dead", "serve", "shards", "create")
+# Commands that compare their settings with those in force, as roles do; and the one that writes what is in force.
+_AGREEING = ("replay", "shards")
+_CREATES_SETTINGS = (_CREATE, _READ, _WRITE, _CONFIGS)
 USERS = (*_TOPICS, *_ALL_TOPICS)
 
 
@@ -100,9 +103,14 @@ def _commands(rights: list[Right], principal: str, bootstrap_servers: str) -> It
 
 def _of_topics(names: Names, user: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     if user in _ALL_TOPICS:
-        yield from ((name, _ALL_TOPICS[user]) for name in names.topics)
+        own = {names.topics.settings: _CREATES_SETTINGS} if user == "create" else {}
+        yield from ((name, own.get(name, _ALL_TOPICS[user])) for name in names.topics)
     else:
         yield from ((getattr(names.topics, field), operations) for field, operations in _TOPICS[user].items())
+    if user in ROLES:
+        yield names.topics.settings, (_READ, _CONFIGS)
+    if user in _AGREEING:
+        yield names.topics.settings, (_READ,)
 
 
 def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Right]:
@@ -113,7 +121,7 @@ def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Ri
         yield Right("group", names.group(LINK), (_DESCRIBE,))
     if user == "shards" or (user == LINK and settings.verdicts):  # the matchers know how many shards there are
         yield Right("group", names.group(MATCH), (_DESCRIBE,))
-    if user == "status":
+    if user in ("status", "create"):
         roles = ROLES if settings.verdicts else (SIGN, MATCH)
         yield from (Right("group", names.group(role), (_DESCRIBE,)) for role in roles)
     if user == "replay":  # it commits as a signer

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
+from neardup_workers.doing.stages.agreement import check_agreed
 from neardup_workers.doing.stages.matching.shard_table import added_counts, decode_window
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.display.printing import print_found, time_text
 from neardup_workers.outside.options.running import StatusOptions
-from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.durations import seconds_of
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, Names, names_of
@@ -53,7 +54,7 @@ _ROLES: dict[str, _Kind] = {
     FILTER: _Kind("filter", "verdicts", None, "verdicts"),
 }
 # The worst comes first.
-_CODES = (Exit.TOPIC, Exit.GAP, Exit.STUCK)
+_CODES = (Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.STUCK)
 # The last records of a partition may be markers of transactions: so many offsets before the end are read.
 _TAIL_OFFSETS = 4
 # A transaction of a step takes a fraction of this time.
@@ -118,7 +119,7 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     shards = states_of(transport, settings, matched)
     problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
-    problems += setting_problems(matched, settings)
+    problems += [*agreement_problems(transport, settings), *setting_problems(matched, settings)]
     read = dict.fromkeys(role.topic for role in roles)
     problems += [problem for topic in read for problem in held_problems(transport, topic)]
     linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
@@ -175,8 +176,7 @@ def topic_problems(transport: Transport, settings: StreamSettings) -> Iterator[P
             partitions = transport.partitions(plan.name)
         except UnknownTopicError:
             made = f", or give the settings of the workers: these make generation {names.generation}"
-            of_generation = names.generation in plan.name
-            do = f"make it with neardup topics create{made if of_generation else ''}"
+            do = f"make it with neardup topics create{made if names.generation in plan.name else ''}"
             yield Problem(f"the topic {plan.name} is missing", do, Exit.TOPIC)
             continue
         configs = transport.configs(plan.name)
@@ -199,8 +199,7 @@ def topic_problems(transport: Transport, settings: StreamSettings) -> Iterator[P
 
 def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem]:
     """Yield what is wrong with a role."""
-    kind, count = _ROLES[role.role], len(role.partitions)
-    called = kind.called
+    kind, called, count = _ROLES[role.role], _ROLES[role.role].called, len(role.partitions)
     if not role.members:
         waits = f", and {role.records:,} records wait in {role.topic}" if role.records else ""
         do = f"start one with neardup {role.role}, or see why it ended in its log"
@@ -235,11 +234,21 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
         yield Problem(what, do, Exit.STUCK)
 
 
+def agreement_problems(transport: Transport, settings: StreamSettings) -> Iterator[Problem]:
+    """Yield what would end workers with these settings: another owner of the prefix, or other settings in force."""
+    try:
+        check_agreed(transport, settings)
+    except UnknownTopicError:
+        return  # a topic that is missing is a problem of its own
+    except Failure as failure:
+        what, _, do = str(failure).rpartition(": ")
+        yield Problem(what, do, failure.code)
+
+
 def setting_problems(matched: Mapping[int, Committed], settings: StreamSettings) -> Iterator[Problem]:
     """Yield the shards that were matched last with other settings: a linker waits until they agree."""
     own = settings.matching_fingerprint
-    shards = [shard for shard, at in sorted(matched.items()) if decode_window(at.metadata).fingerprint != own]
-    if shards:
+    if shards := [shard for shard, at in sorted(matched.items()) if decode_window(at.metadata).fingerprint != own]:
         what = f"shards {shards} were matched last with other settings of matching than these ({own[:8]})"
         do = "give this command the settings of the workers, and all matchers and the linker the same ones"
         yield Problem(what, do, Exit.STUCK if settings.verdicts else Exit.SUCCESS)

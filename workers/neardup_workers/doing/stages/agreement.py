@@ -1,0 +1,152 @@
+"""What all workers of a deployment agree on: who owns the topics of a prefix, and the settings that decide results.
+
+``neardup topics create`` writes records into the topic ``settings``, and nothing removes one. The group of the first
+record owns the prefix. The last record of a generation has the settings in force. Every worker compares its own when
+it starts, at each rebalance, and when the topic has grown; one that disagrees ends. So two workers with different
+windows, say, never work on one stream, and settings change only while no worker is a member.
+
+The record has values, so a worker can name the setting that differs. A fingerprint in the messages of ``signed`` could
+not, and old messages would have to be read after each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from neardup_workers.doing.stages.starts import decoded_metadata
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import ROLES, names_of
+from neardup_workers.outside.transport.protocol import Message, Transport
+
+_VERSION = 1
+_PARTITION = 0
+
+
+class Agreed(NamedTuple):
+    """What a deployment agrees on: its group, the matching fingerprint, the settings of the library that are not at
+    their defaults, and the other settings that decide results."""
+
+    group: str
+    matching: str
+    library: Mapping[str, Any]
+    others: Mapping[str, Any]
+
+
+def agreed_of(settings: StreamSettings) -> Agreed:
+    """Return what these settings agree with."""
+    others = {
+        "verdicts": settings.verdicts,
+        "story_seconds_max": settings.story_seconds_max,
+        "representative": settings.representative,
+        "forward": sorted(settings.forward),
+        "fields": sorted(settings.fields),
+        "timestamp_unit": settings.timestamp_unit,
+    }
+    return Agreed(settings.group, settings.matching_fingerprint, settings.signing_settings, others)
+
+
+def differences(settings: StreamSettings, force: Agreed) -> str:
+    """Name the settings that decide results and are not those in force; empty if all are."""
+    own = agreed_of(settings)
+    named = [
+        f"{name} is {own.others[name]}, but was {force.others.get(name)}"
+        for name in own.others
+        if own.others[name] != force.others.get(name)
+    ]
+    if own.matching != force.matching:
+        known = settings.matched_otherwise(force.library)
+        named.append(known or f"the matching fingerprint is {own.matching[:8]}, but was {force.matching[:8]}")
+    return "; ".join(named)
+
+
+def in_force(transport: Transport, settings: StreamSettings) -> Agreed | None:
+    """Return what is in force for the generation of these settings; ``None`` if that is nothing yet.
+
+    Raises ``Failure`` if another deployment owns the prefix; ``UnknownTopicError``, ``UnreachableError``.
+    """
+    names = names_of(settings)
+    first, end = transport.bounds(names.topics.settings)[_PARTITION]
+    force, owner = None, settings.group
+    stretches = transport.read(names.topics.settings, _PARTITION, first, end) if first < end else ()
+    records = [record for stretch in stretches for record in stretch]
+    for n, record in enumerate(records):
+        with decoded_metadata((record.value or b"").decode(errors="replace"), _VERSION, "administrator") as made:
+            one = Agreed(*(made[name] for name in Agreed._fields))
+        owner = one.group if n == 0 else owner
+        force = one if record.key == names.generation.encode() and one.group == owner else force
+    if owner != settings.group:
+        raise Failure(
+            Exit.TOPIC,
+            f"the topics of topic_prefix {settings.topic_prefix!r} belong to the deployment with group {owner!r}, "
+            f"which made them, and this one has group {settings.group!r}: give it another topic_prefix, or "
+            f"group={owner}",
+        )
+    return force
+
+
+def check_agreed(transport: Transport, settings: StreamSettings) -> None:
+    """Raise ``Failure`` unless the settings that decide results are those in force; and the errors of ``in_force``."""
+    names, force = names_of(settings), in_force(transport, settings)
+    if force is None:
+        raise Failure(
+            Exit.TOPIC,
+            f"{names.topics.settings} has no settings of generation {names.generation}: run neardup topics create with "
+            "the settings of the workers",
+        )
+    if named := differences(settings, force):
+        raise Failure(
+            Exit.GENERATION,
+            f"{named} in the settings in force for generation {names.generation}: give all workers the same ones; to "
+            "change them, end all workers, run neardup topics create with the new ones, and start all with them",
+        )
+
+
+class Watch:
+    """The check of one worker: it reads the topic again when that has grown."""
+
+    def __init__(self, transport: Transport, settings: StreamSettings) -> None:
+        self._transport, self._settings = transport, settings
+        self._topic, self._seen = names_of(settings).topics.settings, -1
+
+    def look(self) -> None:
+        """Check what is new. Raises as ``check_agreed``."""
+        end = self._transport.bounds(self._topic)[_PARTITION][1]
+        if end != self._seen:
+            check_agreed(self._transport, self._settings)
+            self._seen = end
+
+
+def agree(transport: Transport, settings: StreamSettings) -> str:
+    """Put the settings in force if no worker works with others; return what has changed, empty if nothing has.
+
+    Raises ``Failure`` if another deployment owns the prefix, if workers are members, or if another administrator was
+    first; the errors of a transport.
+    """
+    names, own = names_of(settings), agreed_of(settings)
+    force = in_force(transport, settings)
+    changed = "" if force is None else differences(settings, force)
+    if force is not None and not changed:
+        return ""
+    if changed:
+        working = [group for group in map(names.group, ROLES) if transport.members(group)]
+        if working:
+            raise Failure(
+                Exit.GENERATION,
+                f"{changed}, and {', '.join(working)} have members: end all workers, wait for the session (10 s) of "
+                "one that was killed, and run neardup topics create again",
+            )
+    value = orjson.dumps({"version": _VERSION, **own._asdict()})
+    producer = transport.producer(f"{names.prefix}-create-{names.generation}")
+    try:
+        producer.begin()
+        producer.send(Message(names.topics.settings, _PARTITION, value, names.generation.encode()))
+        producer.flush()
+        producer.commit()
+    finally:
+        producer.close()
+    check_agreed(transport, settings)
+    return changed
