@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -102,6 +102,29 @@ def test_a_dataset_is_decided_as_it_is_selected() -> None:
     rows = datasets.Dataset(whole, fingerprint="x")
     found = decided(rows.select([1, 2, 3]))
     assert found.column("duplicate_of").to_pylist() == [None, None, 2]
+
+
+class _Dataset:
+    """What is read of a dataset of Hugging Face: its rows as tables, a few at a time, after a selection."""
+
+    class data:
+        table = pa.table({"id": [1, 2, 3, 4], "text": [TEXTS[1], *TEXTS]})
+
+    def __init__(self, form: str | None = None) -> None:
+        self.form = form
+
+    def with_format(self, form: str) -> _Dataset:
+        return _Dataset(form)
+
+    def iter(self, rows: int) -> Iterator[pa.Table]:
+        assert (self.form, rows > 0) == ("arrow", True)
+        yield from (self.data.table[at : at + 1] for at in (1, 2, 3))
+
+
+def test_what_a_dataset_shows_is_decided() -> None:
+    """Its selected rows as they come, or the table of all its rows."""
+    assert decided(_Dataset()).column("duplicate_of").to_pylist() == [None, None, 2]
+    assert decided(_Dataset.data.table).column("duplicate_of").to_pylist() == [None, None, 1, 2]
 
 
 @pytest.mark.parametrize("wrong", [7, "text", [1, 2], [{"text": [1, "a"]}], {"a"}], ids=repr)

@@ -5,19 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_transport import MemoryTransport
+from shell_harness import Bench
 from warc_records import answer, record
 
+from neardup import Signer
 from neardup.documents.document import Document
+from neardup.pairs.json_lines import decode_document
 from neardup.stories.sources.names import source_of
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import Rows, TableRows
 from neardup_workers.outside.readers.formats import FORMATS
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import Settings, fields_of
+from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.transport.protocol import Record
 
 pytest.importorskip("fastwarc")
 pa = pytest.importorskip("pyarrow")
@@ -118,6 +129,37 @@ def test_a_document_is_the_same_from_every_format(tmp_path, reader, kind):
             assert [tuple(one[:3]) for one in part.documents] == [wanted[:3]]
             sources += [source_of(one) for one in part.with_sources()] if isinstance(part, TableRows) else []
     assert set(sources) == {wanted[3]}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("kind", [*KINDS, "producer"])
+def test_a_document_is_the_same_through_a_topic(tmp_path, monkeypatch, kind):
+    """Loaded from a file of each format, or sent by another producer: a signer reads what a command reads."""
+    monkeypatch.setattr(time, "time", lambda: TIME + 3_600)  # the topic keeps a week
+    bench, path = Bench(), tmp_path / KINDS.get(kind, KINDS["lines"])[0]
+    settings = bench.settings
+    if kind == "producer":
+        records, has_id = [Record(0, 0, int(1000 * TIME), None, json.dumps(ROW).encode())], True
+    else:
+        write(tmp_path, kind)
+        session = Session(settings, SessionOptions([], quiet=True), sources=True)
+        Loader(MemoryTransport(bench.cluster), settings, session).load([str(path)])
+        session.reader.close()
+        records, has_id = bench.cluster.records(bench.names.topics.documents), KINDS[kind][2]
+    wanted = (ID, TEXT, TIME, SOURCE) if has_id else (str(path), TEXT, None, None)
+    fields, signer = fields_of(settings, sources=True), Signer(settings)
+    plan = SignPlan(
+        settings, fields, bench.names.topics, 1, 300.0, "earliest", verdicts=True, document_bytes_max=1 << 20
+    )
+    (one,) = [decode_document(record.value or b"", fields, (record.key or b"").decode()) for record in records]
+    assert isinstance(one, Document)
+    assert (one.id, one.text.strip(), one.timestamp, source_of(one)) == wanted
+    parts = [m.value for m in sign_records(records, signer, plan).messages if m.topic == bench.names.topics.signed]
+    (rows,) = [decode_signed(part, settings.signing_fingerprint, settings.plan.width) for part in parts]
+    assert (rows.ids.tobytes().decode(), len(rows.times)) == (wanted[0], 1)
+    assert (rows.contents == signer.sign([Document("a", TEXT)]).batch.contents).all()
+    if has_id:
+        assert rows.times.tolist() == [round(TIME * 1e6)]
 
 
 @pytest.mark.processes

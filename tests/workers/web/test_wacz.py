@@ -50,6 +50,30 @@ def test_the_archives_of_a_wacz_file_are_read(tmp_path, method, is_folder):
     assert found(tmp_path if is_folder else tmp_path / "crawl.WACZ") == [f"http://a.example/{n}" for n in range(1, 5)]
 
 
+def broken(name, *, header=False):
+    """The bytes of a WACZ file with one archive whose data, or whose own header in the file, is damaged."""
+    content = bytearray(zipped(FILES, zipfile.ZIP_DEFLATED if header is None else zipfile.ZIP_STORED))
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        begin, size = file.getinfo(name).header_offset, file.getinfo(name).compress_size
+    at = begin if header else begin + 30 + len(name) + size // 3
+    content[at : at + 8] = b"\0" * 8
+    return bytes(content)
+
+
+@pytest.mark.parametrize("header", [False, True, None])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_damaged_archive_costs_no_other_one(tmp_path, number, header):
+    """Its own pages before the damage, and those behind it that are found, stay; the damage is counted."""
+    name = f"archive/rec-{number}.warc" + ".gz" * (number != 2)
+    (tmp_path / "a.wacz").write_bytes(broken(name, header=header))
+    pages = {1: {1, 2}, 2: {3}, 3: {4}}
+    read = found(tmp_path / "a.wacz")
+    assert read.count("warc_damaged") == 1
+    others = {f"http://a.example/{n}" for key, ns in pages.items() if key != number for n in ns}
+    assert others <= set(read)
+    assert len(read) == len(set(read))
+
+
 @pytest.mark.parametrize(
     ("content", "reasons"),
     [

@@ -27,6 +27,10 @@ from neardup_workers.outside.remote.stores import is_address
 STDIN = "-"
 # The archives in a WACZ file.
 _ARCHIVE = re.compile(r"archive/[^/]+\.warc(?:\.gz)?")
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_GZIP = 16 + zlib.MAX_WBITS
+# A member of gzip that cannot be one: its reader finds damage here.
+_TORN = b"\x1f\x8b\xff torn"
 # Bytes of a plain file that are read at a time: the lines of a block are the longest chunk that is signed at once.
 _FILE_BYTES = 1 << 20
 # Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
@@ -73,20 +77,29 @@ class Blocks:
     def archives(self, file: Opened) -> Iterator[bytes]:
         """Yield the archives of an open WACZ file (Web Archive Collection Zipped), one after the other, in gzip.
 
-        Raises ``Corrupt`` if it is damaged or holds none, and ``Interrupted`` after a signal.
+        What cannot be unpacked of an archive is followed by ``_TORN``, then the next archive comes. Raises ``Corrupt``
+        if there is no list of files, or no archive, and ``Interrupted`` after a signal.
         """
         try:
             with zipfile.ZipFile(SeekableFile(file, self)) as zipped:
-                names = [name for name in zipped.namelist() if _ARCHIVE.fullmatch(name)]
-                if not names:
+                archives = [info for info in zipped.infolist() if _ARCHIVE.fullmatch(info.filename)]
+                if not archives:
                     raise Corrupt("wacz_empty")
-                for name in names:
-                    packer = None if name.endswith(".gz") else zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
-                    with zipped.open(name) as member:
-                        while block := member.read(_FILE_BYTES):
-                            yield block if packer is None else packer.compress(block)
-                    yield b"" if packer is None else packer.flush()
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+                for info in archives:
+                    packer = None if info.filename.endswith(".gz") else zlib.compressobj(1, wbits=_GZIP)
+                    wanted, found, torn = info.CRC, 0, b""
+                    del info.CRC  # whose check would take the last block of a damaged archive
+                    try:
+                        with zipped.open(info) as member:
+                            while block := member.read(_FILE_BYTES):
+                                found = zlib.crc32(block, found)
+                                yield block if packer is None else packer.compress(block)
+                        if packer is not None and found != wanted:  # members of gzip have a checksum of their own
+                            torn = _TORN
+                    except _ZIP_ERRORS:
+                        torn = _TORN
+                    yield (b"" if packer is None else packer.flush()) + torn
+        except _ZIP_ERRORS:
             raise Corrupt from None
 
     def following(self, path: str, descriptor: int, wait_seconds: float) -> Iterator[bytes | None]:
