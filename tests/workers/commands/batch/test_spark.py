@@ -109,6 +109,25 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_times_that_are_none_are_counted_by_every_engine(spark: Any, batch: Any, tmp_path: Path, capfd: Any) -> None:
+    """One that lies ahead, and one that cannot be read: the documents have none, and the note of each is the same."""
+    times = [1_700_000_000, "2100-01-01", "soon", "2100-01-01", None, 1_700_000_060]
+    rows = [{"id": f"d{n}", "text": f"{WORDS[:200]} {n}", "timestamp": time} for n, time in enumerate(times)]
+    rows[3]["tags"] = ["not flat"]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = []
+    for engine in ENGINES:
+        options = BatchOptions(["in.jsonl"], engine=engine, summary_json="summary")
+        assert ENGINES[engine](options, load({"window_seconds": 3_600.0}, None)) == Exit.SUCCESS
+        summary = json.loads((tmp_path / "summary").read_text())
+        notes = [line for line in capfd.readouterr().err.splitlines() if "have no time" in line]
+        said.append((summary["times_unread"], summary["pairs"], sorted(notes)))
+    assert said[0] == said[1]
+    assert said[0][0] == 3
+    assert [note[:30] for note in said[0][2]] == ["note: 1 documents have no time", "note: 2 documents have no time"]
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_passages_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
     """Pairs say what the texts share, and verdicts to which earlier text they stand in a relation."""
     rng = random.Random(1)
@@ -132,7 +151,7 @@ def test_a_source_that_repeats_itself_is_named_by_every_engine(spark: Any, batch
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     said = []
     for engine in ENGINES:
-        with pytest.raises(Failure, match=r"'a\.example' \(24\d of 250") as refused:
+        with pytest.raises(Failure, match=r"24\d of 250 documents of 'a\.example'") as refused:
             batch(engine, "in.jsonl")
         said.append((refused.value.code, str(refused.value)))
         assert not (tmp_path / "kept").exists()

@@ -46,6 +46,18 @@ def partners(found: list[tuple[str, str]]) -> set[str]:
     return {older[:-2] for older, newer in found if older[:-2] == newer[:-2]}
 
 
+def test_an_explanation_of_the_service_shows_what_nobody_sees(tmp_path: Path) -> None:
+    """Soft hyphens, joiners, isolates, selectors of variants and fillers are escapes in what two texts share."""
+    unseen = "\u00ad\u200b\u2060\u2066\u2069\ufe0f\U000e0100\u034f\u3164"
+    text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all, says its owner. "
+    with world_in(tmp_path, keep_texts=True) as world:
+        for id_, more in (("a", ""), ("b", f" It ends{unseen}here.")):
+            assert world.check(id_, "".join(f"{letter}x" for letter in unseen) + text * 2 + more)["added"]
+        answer = world.ask("GET", "/v1/why?a=a&b=b")
+    assert answer.json()["passages"][0]["text"].startswith("\u00adx\u200bx")
+    assert not set(unseen) & set(answer.content.decode())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("settings", SETTINGS, ids=["passages", "parts"])
 def test_texts_that_share_a_run_meet_in_every_command(

@@ -125,7 +125,7 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | R
 
     named = CHARSET.search(content_type)
     # A feed grows: what is read of an item must not depend on how many characters are wrong in others.
-    text = decoded(content, named[1] if named else None, damaged_max=0)
+    text = decoded(content, named[1] if named else None)
     # Without an address the parser leaves relative guids as they are: a redirect must not change the id of an item.
     header = {"content-type": "application/xml; charset=utf-8"}
     feed = feedparser.parse(

@@ -16,8 +16,6 @@ CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]{1,40})", re.IGNORECASE)
 _DECLARATION_BYTES = 4096
 # Stands for bytes that are no character in the charset.
 REPLACED = "\ufffd"
-# So many in a page are damage, and say nothing of its charset.
-_DAMAGED_MAX = 3
 # The charset of a page that declares none and is not UTF-8, as in browsers.
 _DEFAULT_CHARSET = "cp1252"
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -99,12 +97,12 @@ def codec_of(label: str) -> str | None:
     return None if name.replace("-", "_") in _NO_CHARSETS else name
 
 
-def decoded(payload: bytes, charset: str | None = None, damaged_max: int = _DAMAGED_MAX) -> str:
+def decoded(payload: bytes, charset: str | None = None) -> str:
     """Return the characters of a page, by its byte order mark, the named charset, its declaration, or its bytes.
 
     Never raises: an unknown charset is ignored, and bytes that are invalid in the charset become U+FFFD. A page that is
     UTF-8 is read so, whatever its server and its declaration say. One that is named UTF-8 and is not, in most
-    characters beyond ASCII and in more than ``damaged_max``, is read in the charset that its bytes suggest.
+    characters beyond ASCII, is read in the charset that its bytes suggest.
 
     >>> decoded(b"<meta charset=shift_jis>\\x93\\xfa")[-1]
     '日'
@@ -118,8 +116,9 @@ def decoded(payload: bytes, charset: str | None = None, damaged_max: int = _DAMA
     if known not in _UNICODE and _is_utf8(payload, characters_min):
         known = "utf-8"
     text = payload.decode(known or _detected(payload), "replace")
-    replaced = text.count(REPLACED) if known == "utf-8" else 0
-    if replaced > damaged_max and 2 * replaced > sum(character > "\x7f" for character in text):
+    # A character that is cut off at the end says nothing of the charset.
+    replaced = text.rstrip(REPLACED).count(REPLACED) if known == "utf-8" else 0
+    if 2 * replaced > sum(character > "\x7f" for character in text):
         return payload.decode(_detected(payload), "replace")
     return text
 

@@ -45,6 +45,7 @@ from neardup_workers.doing.session.session import Session
 from neardup_workers.doing.session.token_order import with_order
 from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.outputs import window_file
+from neardup_workers.outside.outputs.falls import loss_failure
 from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.outputs.output import STANDARD, OutputFile
 from neardup_workers.outside.outputs.sources import Sources
@@ -354,8 +355,8 @@ def decide(
         session.notes.extend(sources.notes())
         exceeded["sources_exceeded"] = dict(sources.ledger.exceeded)
     if options.output is not None:
-        if not options.allow_loss and places.with_sources:
-            verdicts.check_loss(places, order, decided, falls)
+        if falls and not options.allow_loss:
+            raise loss_failure("--output", [fall.sentence() for fall in falls])
         statuses = np.full(len(places), REFUSED, np.uint8)
         statuses[at] = decided.statuses
         between = None

@@ -27,8 +27,6 @@ from neardup.pairs.explanations.relations import Relations, closest
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import deciding_parts
 from neardup.pairs.pipeline import Signed
-from neardup.stories.sources.ledger import Ledger
-from neardup.stories.sources.reports import Reports
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
@@ -36,7 +34,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES
 from neardup.window import NO_TIME
 from neardup_workers.doing.session.session import Chunk, judged
 from neardup_workers.outside.outputs.clusters import LARGEST
-from neardup_workers.outside.outputs.falls import Fall, Falls, loss_failure
+from neardup_workers.outside.outputs.falls import Fall, Falls
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.outputs.sources import Sources, sources_of
 from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_of, decisions_of, verdict_line
@@ -49,8 +47,6 @@ from neardup_workers.running.commands.batch.rows import ROWS, RowFiles, Rows
 FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.
 _NEVER = 1 << 61
-# Sources that a message names.
-_SHOWN = 10
 
 # Returns the relations of rows, by their index in the argument.
 RelationsOf = Callable[[Rows], Relations]
@@ -295,28 +291,6 @@ def _nameless(at: Rows) -> list[str]:
 
 def _place(places: Rows, at: int) -> str:
     return str(places[at])
-
-
-def check_loss(places: Places, order: Rows, verdicts: Verdicts, falls: list[Fall]) -> None:
-    """Raise ``Failure`` if nearly all documents of a source are duplicates of others of the same source, or of one
-    text.
-
-    A corpus at rest has no last hour, so all documents of a source count together.
-    """
-    ledger, unknown, rows = Ledger(max(len(places.names), 1)), np.full(ROWS, NO_TIME), np.array(places.rows, np.int64)
-    for first in range(0, len(order), ROWS):
-        at = order[first : first + ROWS]
-        sources, times = places.sources(rows[at]), unknown[: len(at)]
-        ledger.add(Reports(sources, verdicts.statuses[at], verdicts.clusters[at], verdicts.late[at], times, times))
-    lost = [f"{one['source']!r} ({one['repeated']:,} of {one['documents']:,} documents)" for one in ledger.repeating()]
-    sentences = [fall.sentence() for fall in falls]
-    if lost:
-        sentences.append(
-            f"nearly all documents of {', '.join(lost[:_SHOWN])}{' and others' if len(lost) > _SHOWN else ''} are "
-            "duplicates of others of the same source, as block pages, templates and what extractors leave are"
-        )
-    if sentences:
-        raise loss_failure("--output", sentences)
 
 
 def count_sources(sources: Sources, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
