@@ -46,7 +46,7 @@ def partners(found: list[tuple[str, str]]) -> set[str]:
     return {older[:-2] for older, newer in found if older[:-2] == newer[:-2]}
 
 
-def test_an_explanation_of_the_service_shows_what_nobody_sees(tmp_path: Path) -> None:
+def test_an_explanation_of_the_service_shows_what_is_invisible(tmp_path: Path) -> None:
     """Soft hyphens, joiners, isolates, selectors of variants and fillers are escapes in what two texts share."""
     unseen = "\u00ad\u200b\u2060\u2066\u2069\ufe0f\U000e0100\u034f\u3164"
     text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all, says its owner. "
