@@ -1,9 +1,7 @@
-"""A crawl that keeps each text once: a Scrapy item pipeline that asks a running ``neardup serve``.
+"""A crawl that keeps each text once: a spider with the pipeline ``neardup_workers.scrapy.NeardupPipeline``.
 
-The spider follows the links of a site and makes an item of each page. Before an item is stored, the pipeline sends it
-to ``POST /v1/check``, and drops it if an earlier page has nearly the same text. Scrapy's own downloader sends the
-request, so the crawl does not wait for it, and Scrapy sends it again after 429 and 503. A request that was sent twice
-gets the same verdict twice, so no page is lost by its own retry. If the service gives no verdict, the item is kept.
+The spider follows the links of a site and makes an item of each page. Before an item is stored, the pipeline asks a
+running ``neardup serve``, and drops it if an earlier page has nearly the same text.
 
 Usage: python docs/examples/crawl.py SERVICE START, for example http://127.0.0.1:8470 https://www.example.com/
 The environment variable NEARDUP_TOKEN holds the token, if the service needs one. The items that are kept go to standard
@@ -12,53 +10,14 @@ output as lines of JSON.
 
 from __future__ import annotations
 
-import json
-import logging
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler, CrawlerProcess
-from scrapy.exceptions import DropItem
+from scrapy import Spider
+from scrapy.crawler import CrawlerProcess
 from scrapy.http import Response, TextResponse
-
-
-class NeardupPipeline:
-    """Drops an item whose text is nearly that of an earlier item; ``NEARDUP_SERVICE`` is the setting of the address."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-        self.service: str = crawler.settings["NEARDUP_SERVICE"]
-        token = os.environ.get("NEARDUP_TOKEN")
-        self.headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> NeardupPipeline:
-        """Make the pipeline of a crawl."""
-        return cls(crawler)
-
-    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return the item with the number of its cluster, or raise ``DropItem`` for a near-duplicate."""
-        body = json.dumps({"id": item["url"], "text": item["text"]})
-        request = Request(
-            f"{self.service}/v1/check", method="POST", headers=self.headers, body=body,
-            dont_filter=True, meta={"dont_obey_robotstxt": True},
-        )  # fmt: skip
-        try:
-            response = await self.crawler.engine.download_async(request)
-        except Exception as error:  # the service is away: an item that cannot be checked is kept
-            logging.getLogger(__name__).warning("no verdict about %s: %r", item["url"], error)
-            return item
-        if response.status != 200:
-            logging.getLogger(__name__).warning("no verdict about %s: %r", item["url"], response.body[:1000])
-            return item
-        verdict = json.loads(response.body)
-        if verdict["status"] == "duplicate":
-            raise DropItem(f"nearly the same as {verdict['duplicate_of']}, similarity {verdict['similarity']}")
-        return {**item, "cluster": verdict["cluster"]}
 
 
 class Pages(Spider):
@@ -82,7 +41,7 @@ def main(service: str, start: str) -> None:
     process = CrawlerProcess(
         {
             "NEARDUP_SERVICE": service.rstrip("/"),
-            "ITEM_PIPELINES": {NeardupPipeline: 300},
+            "ITEM_PIPELINES": {"neardup_workers.scrapy.NeardupPipeline": 300},
             "FEEDS": {"stdout:": {"format": "jsonlines"}},
             "LOG_LEVEL": "WARNING",
             "TELNETCONSOLE_ENABLED": False,

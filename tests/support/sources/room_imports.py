@@ -32,6 +32,7 @@ FRONT = {
     "neardup.__main__": "neardup.stories",
     "neardup_workers": "neardup_workers.outside",
     "neardup_workers.main": "neardup_workers.running",
+    "neardup_workers.scrapy": "neardup_workers.doing",
 }
 FILES = {
     ".".join(path.relative_to(ROOT / root).with_suffix("").parts).removesuffix(".__init__"): path
