@@ -7,6 +7,7 @@ both in one process. Workers run the halves on different machines, with a topic 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -361,10 +362,8 @@ class Matcher:
 
 def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
     """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
-    if not add:
-        return matcher.match(batch, add=False)
-    with step(matcher.table):
-        return matcher.match(batch)
+    with step(matcher.table) if add else nullcontext():
+        return matcher.match(batch, add=add)
 
 
 def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Slice]:
@@ -373,10 +372,7 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
     """
     slices, end = matcher.slices(batch, add=add), -1
     while end != batch.size:
-        if add:
-            with step(matcher.table):
-                part = next(slices)
-        else:
+        with step(matcher.table) if add else nullcontext():
             part = next(slices)
         end = part.end
         yield part
