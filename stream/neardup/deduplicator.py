@@ -210,7 +210,7 @@ class Deduplicator:
         """
 
         def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
-            verdicts = list(self._decider.decide(chunk, signed, reference=reference))
+            verdicts = self._decider.decide(chunk, signed, reference=reference)
             self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
             return verdicts
 

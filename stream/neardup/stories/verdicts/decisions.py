@@ -28,7 +28,7 @@ import numpy.typing as npt
 from neardup.stories.verdicts import records, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
-from neardup.stories.verdicts.leads import new_comparing, with_results
+from neardup.stories.verdicts.leads import Comparing, new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
     CUT,
@@ -149,12 +149,12 @@ class Decisions:
     @property
     def end(self) -> int:
         """The number that the next decided document will have."""
-        return int(self._columns.state[END])
+        return self._columns.state.item(END)
 
     @property
     def first(self) -> int:
         """The number of the oldest stored row."""
-        return int(self._columns.state[FIRST])
+        return self._columns.state.item(FIRST)
 
     @property
     def ignored(self) -> int:
@@ -195,7 +195,8 @@ class Decisions:
         starts = np.searchsorted(found.rows, np.arange(n + 1)) if len(found.rows) else none
         pairs = _Pairs(starts, found.numbers, found.similarities)
         self.against = np.empty(n, np.int64)
-        comparing = self._comparing._replace(usable=compare is not None, starts=none, against=self.against)
+        empty = self._comparing
+        comparing = Comparing(compare is not None, none, empty.rows, empty.results, self.against, *empty[5:])
         comparing.asked[0] = 0  # an exception may have left some
         at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
         while at < n:

@@ -6,7 +6,7 @@ A *place* is the number of a document in order of arrival; on topics it is the p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import RELATIONS
+from neardup.documents.document import COLLECTION, ID, RELATIONS, Document, Relation, Verdict
 from neardup.documents.pieces import NewWord
+from neardup.machine.compile import kernel
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
@@ -255,6 +256,63 @@ def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = N
     for row, words in new.items():
         lists[-1][row] = [word._asdict() for word in words] or None
     return lists
+
+
+# What a document that repeats nothing has in the other fields.
+_PLAIN: dict[str, Iterable[Any]] = {name: repeat(Verdict._field_defaults.get(name)) for name in Verdict._fields}
+_PLAIN["status"] = repeat(STATUSES[ORIGINAL])
+# ``Verdict._make`` without its call of Python for each verdict.
+_new_verdict = functools.partial(tuple.__new__, Verdict)
+
+
+def verdicts_of(
+    documents: Sequence[Document], verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
+    relations: Mapping[int, Relation], reasons: Mapping[int, str],
+) -> list[Verdict]:  # fmt: skip
+    """Return the verdicts of documents as objects. They are made column by column, and those that say more than that a
+    document is an original are made again with all fields.
+
+    Args:
+        documents: n arrivals.
+        verdicts: of the arrivals.
+        original_ids, new: as for ``values_of``.
+        relations: of the arrivals that have one.
+        reasons: why arrivals were refused.
+    """
+    plain = {**_PLAIN, "cluster": verdicts.clusters.tolist()}
+    plain["id"], plain["collection"] = map(ID, documents), map(COLLECTION, documents)
+    out = list(map(_new_verdict, zip(*map(plain.__getitem__, Verdict._fields), strict=False)))
+    rows = np.empty(len(out), np.int64)
+    count = _rows_with_more(verdicts, rows)
+    if not count and not relations:
+        return out
+    others = sorted({*rows[:count].tolist(), *relations})
+    values: dict[str, Iterable[Any]] = dict(
+        zip(NAMES, values_of(verdicts.select(np.array(others)), original_ids), strict=True)
+    )
+    chosen = [documents[row] for row in others]
+    values["id"], values["collection"] = map(ID, chosen), map(COLLECTION, chosen)
+    values["relation"], values["reason"] = map(relations.get, others), map(reasons.get, others)
+    values["new"] = [new.get(row, ()) for row in others] if new else repeat(())
+    for row, verdict in zip(
+        others, map(_new_verdict, zip(*map(values.__getitem__, Verdict._fields), strict=False)), strict=True
+    ):
+        out[row] = verdict
+    return out
+
+
+@kernel("Verdicts, i64[]", direct=True)
+def _rows_with_more(verdicts, rows):
+    """Fill ``rows`` with the verdicts that say more than that a document is an original; return how many there are."""
+    count = 0
+    for i in range(len(rows)):
+        is_plain = verdicts.statuses[i] == ORIGINAL and not (verdicts.equal[i] or verdicts.late[i])
+        is_plain = is_plain and verdicts.similarities[i] == 0 and verdicts.said[i] == 0 and verdicts.new_numbers[i] == 0
+        is_plain = is_plain and verdicts.originals[i] == verdicts.related[i] == verdicts.previous[i] == NONE
+        if not (is_plain and verdicts.matched[i] == verdicts.against[i] == NONE):
+            rows[count] = i
+            count += 1
+    return count
 
 
 @functools.cache
