@@ -64,10 +64,12 @@ def written(document: str, rows: dict[str, str]) -> str:
         rows.get(name) or old.get(name) or f"| {name} | {one.measure} | not run | | | |" for name, one in SETS.items()
     ]
     document = between(document, "results", [*HEAD, *lines])
-    defaults = [
-        f"- `{name}`: {one.title}." + (f" By default: {said(one.default)}." if one.default else "")
-        for name, one in SETS.items()
-    ]
+    defaults: list[str] = []
+    last: Settings = {}
+    for name, one in SETS.items():
+        default = "the same" if one.default == last else said(one.default)
+        defaults.append(f"- `{name}`: {one.title}." + (f" By default: {default}." if one.default else ""))
+        last = one.default
     document = between(document, "sets", defaults)
     return between(document, "published", _published())
 

@@ -129,8 +129,7 @@ SETS: dict[str, LabelledSet] = {
         "181 news pages: the text of the article, by `--html main`", "html_articles", texts.articles_of_pages,
         F1_OF_TEXT, {}, (),
         (
-            Published("trafilatura 2.0.0", 0.958, _PAGES), Published("newspaper4k 0.9.3.1", 0.949, _PAGES),
-            Published("readability-lxml 0.7.1", 0.922, _PAGES),
+            Published("trafilatura 2.0.0", 0.958, _PAGES),
             Published("html-text 0.5.1 (all text of the page)", 0.665, _PAGES),
         ),
     ),
