@@ -179,10 +179,15 @@ def test_a_redirect_is_checked_like_the_first_address(web):
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_followed(web, status):
-    """To the address relative to its own."""
+    """To the address relative to its own; the answer says how far it has moved for good."""
     web.give("/a/b", status=status, Location="../c")
     web.give("/c", b"body")
-    assert fetch(web.url("/a/b"), {}, LIMITS)[2:] == (b"body", web.url("/c"))
+    moved = web.url("/c") if status in (301, 308) else ""
+    assert fetch(web.url("/a/b"), {}, LIMITS)[2:] == (b"body", web.url("/c"), moved)
+    web.give("/d", status=301, Location="/a/b")
+    web.give("/e", status=302, Location="/d")
+    assert fetch(web.url("/d"), {}, LIMITS).moved == (moved or web.url("/a/b"))
+    assert not fetch(web.url("/e"), {}, LIMITS).moved
 
 
 def test_redirects_have_a_limit(web):

@@ -27,6 +27,7 @@ from neardup_workers.outside.feeds.addresses import Address, addresses_of, is_pu
 from neardup_workers.outside.readers.compression import Corrupt, decompressed
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_FOR_GOOD = frozenset((301, 308))
 _BLOCK_BYTES = 1 << 16
 _PORTS = {"http": 80, "https": 443}
 
@@ -46,12 +47,14 @@ class FetchLimits(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """An answer: its status, its header by names in lower case, its body, and the address after all redirects."""
+    """An answer: its status, its header by names in lower case, its body, the address after all redirects, and the
+    address behind those that say that it holds for good (301, 308), as long as no other one came before."""
 
     status: int
     header: Mapping[str, str]
     body: bytes
     url: str
+    moved: str = ""
 
 
 class FetchError(Exception):
@@ -87,7 +90,7 @@ def fetch(
     Raises:
         FetchError: there is no answer, or it reaches a limit.
     """
-    ends = now() + limits.seconds_max
+    ends, moved, is_for_good = now() + limits.seconds_max, "", True
     for _ in range(limits.redirects_max + 1):
         parsed = _parsed(url)
         connection = _connected(parsed, limits, resolve, context, lambda: ends - now())
@@ -105,12 +108,14 @@ def fetch(
         if expired.fired:  # a body without a length ends as if it were whole
             raise FetchError("fetch_time")
         if answer.status not in _REDIRECTS:
-            return answer._replace(url=url)
+            return answer._replace(url=url, moved=moved)
         location = answer.header.get("location")
         if not location:
             break
         try:
             url = urljoin(url, location)
+            is_for_good = is_for_good and answer.status in _FOR_GOOD
+            moved = url if is_for_good else moved
         except ValueError:
             break
     raise FetchError("fetch_redirects")

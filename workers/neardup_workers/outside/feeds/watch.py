@@ -32,11 +32,11 @@ from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.stories.sources.names import host_of, source_of
+from neardup_workers.outside.feeds import schedule
 from neardup_workers.outside.feeds.condition import Condition, listed
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item, Named, without_query
 from neardup_workers.outside.feeds.lists import FeedLists
-from neardup_workers.outside.feeds.schedule import longest_seconds, retry_after, wait_seconds
 from neardup_workers.outside.feeds.state import FeedState, FeedStates
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop
@@ -120,17 +120,18 @@ class Feed:
         self._watching = watching
         self._address, self._etag, self._modified, seen = state or FeedState(url, "", "", {})
         self._condition = condition or Condition()
-        self._retry_after_seconds = 0.0
+        self._later_seconds = self.begins_seconds = 0.0
         self._seen = OrderedDict(seen)
 
     def poll(self, world: World) -> FeedPoll:
         """Ask for the feed once."""
-        before = self._condition
+        before, self._later_seconds = self._condition, 0.0
         self._condition = before._replace(status=None, reason="")
-        self._retry_after_seconds = 0.0
         items = self._items(world)
         if isinstance(items, Reason):
             # What an answer that was no feed lists, and where it came from, is nothing to remember.
+            if before.failures > 1:
+                self._move(self.url)  # a feed that has moved may be back where it was
             self._condition = before._replace(
                 failures=before.failures + 1, status=self._condition.status, reason=str(items)
             )
@@ -161,26 +162,25 @@ class Feed:
     def rest_seconds(self, now: float) -> float | None:
         """The seconds until the first request of this process, ``None`` if there is none.
 
-        A feed that was read is asked at once. One that failed, or whose server wants a longer wait, is asked when that
-        wait is over, as far as its condition is remembered; one that is gone is asked no more.
+        A feed that was read is asked at once, many after ``begins_seconds``. One that failed, or whose server wants a
+        longer wait, is asked when that wait is over, as far as its condition is remembered; one that is gone never.
         """
         condition, interval = self._condition, self._watching.interval_seconds
         if not self._watching.follow or condition.asked is None:
-            return 0.0
+            return self.begins_seconds
         if condition.reason == "feed_gone":
             return None
         wait = condition.wait_seconds or 0.0
-        if not condition.failures and wait <= longest_seconds(interval):
-            return 0.0
+        if not condition.failures and wait <= schedule.longest_seconds(interval):
+            return self.begins_seconds
         return min(max(0.0, condition.asked + wait - now), wait)
 
     def _wait_seconds(self, random: float) -> float | None:
         """Return the seconds until the next request; ``None`` if there is none."""
         if self._condition.reason == "feed_gone" or not self._watching.follow:
             return None
-        return wait_seconds(
-            self._watching.interval_seconds, self._condition.failures, self._retry_after_seconds, random
-        )
+        failures, later = self._condition.failures, self._later_seconds
+        return schedule.wait_seconds(self._watching.interval_seconds, failures, later, random)
 
     def _items(self, world: World) -> list[Entry] | Reason:
         """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure.
@@ -213,7 +213,8 @@ class Feed:
         except FetchError as error:
             return Reason(error.reason)
         self._condition = self._condition._replace(status=answer.status)
-        self._retry_after_seconds = retry_after(answer.header.get("retry-after", ""), world.now())
+        interval = self._watching.interval_seconds
+        self._later_seconds = schedule.later_seconds(answer.header, answer.body, interval, world.now())
         if answer.status == 304:
             return []
         if answer.status != 200:
@@ -221,6 +222,7 @@ class Feed:
         items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
         if isinstance(items, Reason | Named):
             return items
+        self._address = answer.moved or self._address  # for good: later requests go there at once
         self._etag, self._modified = (
             value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
             for value in (answer.header.get("etag", ""), answer.header.get("last-modified", ""))
@@ -338,6 +340,7 @@ def watch(
         for url in addresses:
             if url not in before and url not in threads:  # a feed that is gone for good stays listed
                 feed = Feed(url, watching, states.load(url), states.condition(url))
+                feed.begins_seconds = schedule.start_seconds(len(addresses), world.random())
                 start(url, _watch_feed, feed, lambda url: url in wanted)
         return (FeedPoll(url, ()) for url in sorted(before - wanted))
 

@@ -52,7 +52,7 @@ REMOVED: dict[str, str] = {
     "fetch_seconds_max": "an answer takes at most 30 seconds, with all its redirects",
     "parse_seconds_max": "the reading of a feed takes at most 20 seconds",
     "redirects_max": "a request follows at most five redirects",
-    "user_agent": "requests name the program as neardup/VERSION",
+    "user_agent": "requests name the program as neardup/VERSION, and contact behind it",
     # Topics.
     "candidates_partitions": "candidates has documents_partitions partitions; alter the topic for others",
     "min_insync_replicas": "it is two, or one where replication_factor is one; alter the topics for another number",

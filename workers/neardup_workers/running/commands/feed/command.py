@@ -24,6 +24,7 @@ from neardup_workers.outside.feeds.condition import Condition
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup_workers.outside.feeds.items import Item, Named, items_of
 from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.schedule import Turns
 from neardup_workers.outside.feeds.state import open_states
 from neardup_workers.outside.feeds.watch import UNDATED, FeedPoll, Watching, World, watch
 from neardup_workers.outside.options.running import FeedCommandOptions
@@ -207,10 +208,12 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
 
 def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
     limits = FetchLimits(is_allowed=(lambda number: True) if settings.allow_private else is_public)
-    agent = f"neardup/{version('neardup')}"
+    agent = f"neardup/{version('neardup')}" + (f" (+{settings.contact})" if settings.contact else "")
+    turns = Turns()
 
     def get(url: str, header: Mapping[str, str]) -> Fetched:
-        return fetch(url, {"User-Agent": agent, **header}, limits)
+        with turns.of(url):
+            return fetch(url, {"User-Agent": agent, **header}, limits)
 
     def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
         return items_of(content, url, content_type, _PARSE_SECONDS_MAX)
