@@ -71,6 +71,12 @@ def test_a_bad_line_is_refused_with_its_reason(raw, reason):
     assert reason in REASONS
 
 
+def test_an_id_may_be_a_whole_number_in_each_form_that_json_has():
+    """7.0 is one too, as JSON Schema says, up to 63 bits."""
+    ids = [decode_document(b'{"id":%s,"text":"t"}' % id_) for id_ in (b"7", b"7.0", b"-7e1", b"1e300")]
+    assert [one if isinstance(one, str) else one.id for one in ids] == ["7", "7", "-70", "id_type"]
+
+
 @pytest.mark.parametrize("deep", [b"[" * 100_000, b"[" * 2000 + b"]" * 2000, b'{"a":' * 2000])
 def test_json_nested_too_deep_is_refused_whether_it_ends_or_not(deep):
     """Brackets inside of strings do not nest."""

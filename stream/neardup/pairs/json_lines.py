@@ -110,8 +110,8 @@ def decode_document(
     if type(id_) is not str:
         if id_ is None and (id_ := value_at(value, fields.id)) is None:
             id_ = id_default
-        elif type(id_) is int:
-            id_ = str(id_)
+        elif type(id_) is int or (type(id_) is float and id_.is_integer() and abs(id_) < 2.0**63):
+            id_ = str(int(id_))
         if type(id_) is not str:
             return Reason("no_id") if id_ is None else Reason("id_type")
     timestamp = value.get(fields.timestamp)

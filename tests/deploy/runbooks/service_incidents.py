@@ -17,7 +17,8 @@ from service_world import NOW, TEXT, listening, lose_a_band, opened
 from worker_incidents import unlike
 
 from neardup.pairs.json_lines import Fields
-from neardup_workers.doing.http.connections import Access
+from neardup_workers.doing.http.access.guard import Access
+from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.outgoing.delivery import Bounds
 from neardup_workers.doing.http.outgoing.hook import hook_of
 from neardup_workers.doing.http.server import started
@@ -47,8 +48,8 @@ class Serving:
         self.running = started(
             self.settings, self.keeper, lambda: None, ArrivalClock(None, self.now, self.now), hook=hook, limits=limits
         )
-        token, refused = self.settings.access_token(), self.running.refused
-        guarded = Access(self.running.app, token, open_metrics=True, on_refused=refused)
+        tokens, refused = tokens_of(self.settings), self.running.refused
+        guarded = Access(self.running.app, tokens, open_metrics=True, on_refused=refused)
         host, port = place.closing.enter_context(listening(guarded))
         place.target = f"{host}:{port}"
         place.closing.callback(self.keeper.log.close)

@@ -11,9 +11,11 @@ import numpy as np
 import uvicorn
 
 from neardup.window.chains import KEYS
+from neardup_workers.doing.http.access.guard import Access
+from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
-from neardup_workers.doing.http.connections import Access, connection_type
+from neardup_workers.doing.http.connections import connection_type
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.server import bound
@@ -111,7 +113,7 @@ class World:
             lambda: NOW, limits,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))
-        self.guarded = Access(self.app, self.settings.access_token(), open_metrics=self.settings.open_metrics)
+        self.guarded = Access(self.app, tokens_of(self.settings), open_metrics=self.settings.open_metrics)
 
     def ask_all(self, requests):
         """The responses to requests (method, path, options) that are sent at the same time."""

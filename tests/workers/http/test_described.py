@@ -23,7 +23,7 @@ def test_every_request_is_described_and_every_description_has_a_handler(tmp_path
         described = set()
         for method, path in REQUESTS:
             asked = {"type": "http", "method": method.upper(), "path": path.format(id="a", cluster=1, name="a")}
-            [found] = [route.path for route in routes if route.matches(asked)[0] == Match.FULL]
+            found = next(route.path for route in routes if route.matches(asked)[0] == Match.FULL)
             described.add((method.upper(), found))
     assert described == handled
     nothing = cast("Any", None)

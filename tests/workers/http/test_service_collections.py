@@ -118,7 +118,7 @@ def test_without_the_setting_a_collection_is_refused(tmp_path: Path, path: str) 
     with world_in(tmp_path / "state") as world:
         checked(world, "a", TEXT, "ar")
         response = world.ask("GET", f"{path}?collection=ar")
-        assert (response.status_code, response.json()["field"]) == (422, "collection")
+        assert (response.status_code, response.json()["field"]) == (409, "collection")
         assert "--fields collection=NAME" in response.json()["detail"]
 
 

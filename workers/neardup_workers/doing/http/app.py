@@ -113,7 +113,7 @@ def publisher(
 
 def application(service: Service, handlers: Handlers) -> Starlette:
     """The ASGI application; ``handlers`` are the requests that need a window."""
-    every: Handlers = {**handlers, **_READS}
+    every: Handlers = {**_READS, **handlers}
     paths = dict.fromkeys(path for _, path in every)
     routes = [
         Route(
@@ -131,7 +131,6 @@ def application(service: Service, handlers: Handlers) -> Starlette:
 
 def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
     """Make the endpoint of a path from its methods, and convert their errors to problems."""
-
     known = {method: query_names(method, path) for method in functions}
 
     async def answer(request: Request) -> Response:
@@ -198,7 +197,7 @@ def path_of(request: Request) -> list[str]:
     if request.scope["path"] == "/v1/documents":
         id_ = text(request, of.ID)
         if not id_:
-            raise Refused("parameter", "id", "name the id of a document: /v1/documents?id=ID")
+            raise Refused("near_of_none" if flag(request, of.NEAR) else "parameter", "id", "name the id: ?id=ID")
         return [id_, "near"] if flag(request, of.NEAR) else [id_]
     return parts_behind("/v1/documents/", request, "unknown_id", "id")
 
@@ -277,7 +276,7 @@ async def stories_feed(service: Service, request: Request) -> Response:
     """``GET /v1/stories.atom``: the stories that grew last, as an Atom feed."""
     asked = number(request, of.SIZE_MIN), number(request, of.SOURCES_MIN), number(request, of.LIMIT)
     store, stories = await run_in_threadpool(service.reader.newest_stories, *asked)
-    return Response(feed_of(stories, store, str(request.url)), media_type=TYPE)
+    return Response(feed_of(stories, store, request.scope.get("address", str(request.url))), media_type=TYPE)
 
 
 async def webhook(service: Service, request: Request) -> Response:
@@ -370,17 +369,18 @@ async def measured(service: Service, request: Request) -> Response:
 
 async def described(service: Service, request: Request) -> Response:
     """``GET /openapi.json``."""
-    return Response(openapi(), media_type="application/json")
+    return Response(openapi(service.decoding.needs_text), media_type="application/json")
 
 
 @cache
-def openapi() -> bytes:
+def openapi(needs_text: bool) -> bytes:
     """Return the description of the requests."""
-    return json.dumps(description(), separators=(",", ":")).encode()
+    return json.dumps(description(needs_text=needs_text), separators=(",", ":")).encode()
 
 
 _READS: Handlers = {
     ("GET", "/v1/documents"): documents,
+    ("GET", "/v1/documents/{rest:anything}/near"): document,
     ("GET", "/v1/documents/{rest:anything}"): document,
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,

@@ -67,6 +67,11 @@ class Decoding(NamedTuple):
     is_event: bool
     counts: Callable[[str], object]
 
+    @property
+    def needs_text(self) -> bool:
+        """Whether a document must have a text, under the name ``text``."""
+        return self.fields.kind == self.fields.text == "text"
+
     def document(self, line: bytes) -> Document | Reason:
         """Return the document of a line, or the reason of its refusal. A time that cannot be read, or lies too far
         ahead, is none."""

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from neardup_workers.doing.http.bodies import Refused
 from neardup_workers.outside.feeds.condition import STATES, Condition, values_of
 from neardup_workers.outside.store.extra.feeds import FEEDS_MAX
 
 _Url = Annotated[str, Field(min_length=1, max_length=2_000)]
+# 3.0 is a whole number of JSON.
+_Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
 _Time = Annotated[float | None, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
@@ -22,13 +24,13 @@ class _Report(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     url: _Url
-    failures: Annotated[int, Field(ge=0, le=10**9)] = 0
+    failures: Annotated[int, Field(ge=0, le=10**9), _Whole] = 0
     newest: Annotated[float | None, Field(ge=-1e11, le=1e11, allow_inf_nan=False)] = None
     gap_seconds: _Time = None
     asked: _Time = None
     succeeded: _Time = None
     brought: _Time = None
-    status: Annotated[int | None, Field(ge=100, le=999)] = None
+    status: Annotated[int | None, Field(ge=100, le=999), _Whole] = None
     reason: Annotated[str, Field(max_length=100)] = ""
     address: Annotated[str, Field(max_length=2_000)] = ""
     wait_seconds: _Time = None

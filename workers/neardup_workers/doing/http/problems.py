@@ -31,6 +31,11 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         501, "this service shows a deployment on Kafka, and has no window of its own",
         "ask a service with a window of its own (neardup serve --state)",
     ),
+    "no_collections": (
+        409, "documents have no collections here",
+        "leave collection out, or start the service with --fields collection=NAME",
+    ),
+    "near_of_none": (409, "near is asked for, and no id", "name the id of a document: /v1/documents?id=ID&near=true"),
     "no_block_list": (409, "the service has no block list to write", "start it with --blocked FILE"),
     "block_list_unwritable": (
         507, "the block list cannot be written; nothing was removed",
@@ -42,6 +47,8 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),
     "unknown_source": (404, "no document named this source", "list those with the most documents: GET /v1/sources"),
     "method": (405, "the path has no such method", "see the header Allow"),
+    "no_right": (403, "the token has not the role or the collection for this", "ask who writes the file of tokens"),
+    "quota": (429, "the token has used its requests or documents of this minute", "try again in the next minute"),
     "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
     "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
     "body_too_large": (413, f"the body has more than {LIMITS.body_bytes_max:,} bytes", "send less at a time"),

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,10 +22,13 @@ from starlette.applications import Starlette
 from neardup.pairs.batches import MICROSECONDS
 from neardup.schemes.config import Config
 from neardup.stories.canaries.allowance import Allowance
+from neardup_workers.doing.http.access.guard import Access
+from neardup_workers.doing.http.access.log import RequestLog
+from neardup_workers.doing.http.access.tokens import Tokens, tokens_of
 from neardup_workers.doing.http.answers.recall import Recall
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
-from neardup_workers.doing.http.connections import Access, connection_type, raise_file_limit
+from neardup_workers.doing.http.connections import connection_type, raise_file_limit
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
@@ -38,13 +41,14 @@ from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.interpreter import give_back
 from neardup_workers.outside.process.warming import warm
-from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, is_loopback
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, is_loopback, is_socket
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.blocked import read_block_list
+from neardup_workers.outside.store.extra import audit
 from neardup_workers.outside.store.extra.copying import said
 from neardup_workers.outside.store.extra.outbox import Outbox, Rules
 from neardup_workers.outside.store.keeper import Keeper
-from neardup_workers.outside.store.log import DURABILITIES, Log
+from neardup_workers.outside.store.log import DURABILITIES, Log, StoreFull
 from neardup_workers.outside.store.reading import StoreReader
 from neardup_workers.outside.store.salvage import salvage as salvage_log
 from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
@@ -97,7 +101,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
     Returns:
         The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
     """
-    token, hook = settings.access_token(), hook_of(settings)
+    tokens, hook = tokens_of(settings), hook_of(settings)
     blocked = read_block_list(settings.blocked, create=True)
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
@@ -121,9 +125,11 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
             sources_max=settings.sources_max, canaries_every=limits.canaries_every,
             canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
+        with suppress(StoreFull), log.transaction():
+            audit.start(log.writer, now(), settings.model_dump(mode="json", exclude={"token", "webhook_secret"}))
         give_back()  # a restart reads the window in parts that come and go
         start = partial(started, settings, keeper, now=now, hook=hook, limits=limits)
-        return asyncio.run(run(settings, address, token, start))
+        return asyncio.run(run(settings, address, tokens, start))
     finally:
         log.close()
         address.close()
@@ -188,7 +194,7 @@ def started(
     return Running(app, events, stop, lambda: writer.error or keeper.log.damage, degrading.refused)
 
 
-async def run(settings: ServeSettings, address: socket.socket, token: str | None, start: Start) -> Exit:
+async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | None, start: Start) -> Exit:
     """Serve until a signal, or until the service can no longer work.
 
     Raises ``Failure`` if the certificate cannot be used, if the store is damaged, or if the service has ended by an
@@ -199,9 +205,10 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     ended: list[signal.Signals] = []
     broken = asyncio.Event()
     running = start(lambda: (loop.call_soon_threadsafe(broken.set), None)[1])
-    any_host = settings.insecure and not is_loopback(settings.host)
-    guarded = Access(
-        running.app, token, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused
+    any_host = is_socket(settings.host) or (settings.insecure and not is_loopback(settings.host))
+    guarded = RequestLog(
+        Access(running.app, tokens, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused),
+        settings.log_requests,
     )
     certificate, key = (*settings.tls, None, None)[:2]
     config = uvicorn.Config(
@@ -248,13 +255,15 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that has the address and does not listen yet. Raises ``Failure``.
+    """Return a socket that has the address (``unix:PATH``: a file) and does not listen yet. Raises ``Failure``.
 
     It listens when the service can answer (``_listen``): before, clients are refused and try again.
     The socket names its protocol, because only then asyncio sets ``TCP_NODELAY``. Without it, each response of two
     parts would wait 40 ms for an acknowledgement.
     """
     try:
+        if is_socket(host):
+            return _bound_file(Path(host.partition(":")[2]))
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
@@ -268,6 +277,23 @@ def bound(host: str, port: int) -> socket.socket:
         raise _not_free(host, port, error) from None
 
 
+def _bound_file(path: Path) -> socket.socket:
+    """Return a socket of a file, for this user and its group. A file that no process listens on is replaced."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying, suppress(ConnectionRefusedError):
+                trying.connect(str(path))
+                raise OSError("another process listens there")
+            path.unlink()
+        listening.bind(str(path))
+        path.chmod(0o660)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
 def _not_free(host: str, port: int, error: OSError) -> Failure:
     return Failure(Exit.USAGE, f"cannot listen on {host}:{port}: {error}; choose another --port or --host")
 
@@ -278,6 +304,9 @@ def _listen(settings: ServeSettings, address: socket.socket) -> None:
         address.listen(_BACKLOG)
     except OSError as error:
         raise _not_free(settings.host, settings.port, error) from None
+    if is_socket(settings.host):
+        say(f"serving on {settings.host}")
+        return
     host, port = address.getsockname()[:2]
     scheme = "https" if settings.tls else "http"
     named = f"[{host}]" if ":" in host else host

@@ -20,15 +20,20 @@ from neardup.pairs.json_lines import named_collection, relation_values
 from neardup.pairs.neighbours.nearest import check_ranks
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.sources.names import name_of
+from neardup_workers.doing.http.access.guard import admitted, holder_of
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
 from neardup_workers.doing.http.described.parameters import (
     ADD,
+    AUDITED,
+    BEFORE,
     BLOCK,
+    LETTERS,
     LIMIT,
     NEAREST,
     PART,
+    WHY,
     collection_named,
     flag,
     number,
@@ -38,7 +43,7 @@ from neardup_workers.doing.http.feeds import reports_of
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from neardup_workers.outside.store import extra
-from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.keeper import Keeper, Noted
 from neardup_workers.outside.store.log import StoreFull
 
 
@@ -47,9 +52,11 @@ def window_requests(writer: Writer) -> Handlers:
 
     async def check_lines(service: Service, request: Request) -> Response:
         submit = partial(_submitted, writer)
-        return await check_batch(
-            Deciding(service.decoding.document, submit, STEP_DOCUMENTS, STEP_CHARACTERS), service, request
-        )
+
+        def decode(line: bytes) -> Document | Reason:
+            return admitted(request.scope, service.decoding.document(line))
+
+        return await check_batch(Deciding(decode, submit, STEP_DOCUMENTS, STEP_CHARACTERS), service, request)
 
     return {
         ("POST", "/v1/check"): partial(check, writer),
@@ -59,6 +66,7 @@ def window_requests(writer: Writer) -> Handlers:
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
         ("GET", "/v1/why"): partial(why, writer),
         ("POST", "/v1/why"): partial(why, writer),
+        ("GET", "/v1/audit"): audit,
         ("GET", "/v1/sources"): sources,
         ("GET", "/v1/sources/{rest:anything}"): source,
     }
@@ -75,7 +83,7 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     started = time.perf_counter()
     add = flag(request, ADD)
     body = await read_body(request, service.limits, JSON)
-    decoded = service.decoding.document(body)
+    decoded = admitted(request.scope, service.decoding.document(body))
     if isinstance(decoded, Reason):
         return refused(service, decoded)
     if nearest := number(request, NEAREST):
@@ -132,10 +140,12 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     block, collection = flag(request, BLOCK), collection_named(request, separate=service.settings.separate)
     if block and service.settings.blocked is None:
         raise Refused("no_block_list", "block")
+    holder = holder_of(request.scope)
+    noted = Noted(service.now(), "anyone" if holder is None else holder.name, text(request, WHY))
 
     def removed(keeper: Keeper) -> int | None:
         try:
-            count = keeper.remove(id_, collection, block=block)
+            count = keeper.remove(id_, collection, block=block, noted=noted)
         except OSError as error:
             logging.getLogger(__name__).error("cannot write the block list %s: %s", service.settings.blocked, error)
             return None
@@ -189,6 +199,13 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     if explanation.sides:
         values["sides"] = [[piece._asdict() for piece in side] for side in explanation.sides]
     return json_response(values | {"passages": [passage._asdict() for passage in explanation.passages]})
+
+
+async def audit(service: Service, request: Request) -> Response:
+    """``GET /v1/audit``: who removed what, when and why, and which settings have changed."""
+    before, limit = number(request, BEFORE, 1 << 62), number(request, LETTERS)
+    lines = await run_in_threadpool(service.reader.ask, extra.audit.read, before, limit, text(request, AUDITED))
+    return json_response({"audit": lines})
 
 
 async def sources(service: Service, request: Request) -> Response:

@@ -228,12 +228,20 @@ class TopicOptions(Declared):
 class ServeOptions(Declared):
     """How the service listens, and what it keeps."""
 
-    host: str = setting(default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
+    host: str = setting(
+        default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all; unix:PATH for a socket"
+    )
     port: int = setting(default=8470, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
     token_file: str | None = setting(
         default=None,
         in_file=True,
-        description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment",
+        description="file with the token that clients must send, or a line of JSON for each of several tokens; or "
+        "NEARDUP_TOKEN in the environment",
+    )
+    log_requests: str = setting(
+        default="off",
+        pattern="^(off|errors|refused|all)$",
+        description="requests with a line of JSON on standard error; errors: from status 500 on, refused: from 400",
     )
     insecure: bool = setting(default=False, description="listen on an address that others reach, without a token")
     open_metrics: bool = setting(
@@ -280,6 +288,11 @@ class FeedOptions(Declared):
 
     interval_seconds: float = setting(
         default=900.0, ge=1, le=86_400, description="how often --follow asks for a feed; less often after failures"
+    )
+    contact: str | None = setting(
+        default=None,
+        pattern=r"^[!-'*-~]{1,200}$",
+        description="address of a page or of a mailbox that requests name, for those whose feeds are asked",
     )
     blocked: str | None = setting(
         default=None,

@@ -60,7 +60,7 @@ class ServeSettings(ServeOptions, Settings):
     webhook_secret: SecretStr | None = Field(default=None, description="secret that signs the events of the web hook")
 
     def access_token(self) -> str | None:
-        """Return the token, or ``None`` if clients need no token.
+        """Return the token, or the lines of a file of tokens, or ``None`` if clients need no token.
 
         Raises:
             ConfigError: there are two tokens, the token is too short, or it is missing although other machines reach
@@ -68,7 +68,11 @@ class ServeSettings(ServeOptions, Settings):
             Failure: the file cannot be read.
         """
         token = self._given_token()
-        if token is not None and (len(token) < _TOKEN_CHARACTERS_MIN or not token.isascii()):
+        if (
+            token is not None
+            and not token.startswith("{")
+            and (len(token) < _TOKEN_CHARACTERS_MIN or not token.isascii())
+        ):
             raise ConfigError(f"a token needs {_TOKEN_CHARACTERS_MIN} ASCII characters or more: set a longer one")
         if token is None and not self.insecure and not is_loopback(self.host):
             raise ConfigError(
@@ -107,4 +111,9 @@ def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host == "localhost" or is_socket(host)
+
+
+def is_socket(host: str) -> bool:
+    """Whether an address is a file (``unix:PATH``): the rights of the file say who reaches it."""
+    return host.startswith("unix:")

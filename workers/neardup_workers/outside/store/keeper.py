@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ from neardup.window import NO_TIME
 from neardup.window.steps import step
 from neardup_workers.outside.store.answers import Answer, newest, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
-from neardup_workers.outside.store.extra import sources
+from neardup_workers.outside.store.extra import audit, sources
 from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import (
@@ -64,6 +64,14 @@ from neardup_workers.outside.store.rows import (
 
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
 _RESTORED_NEWEST = 64
+
+
+class Noted(NamedTuple):
+    """Who asks for a removal, when (seconds since the epoch), and why."""
+
+    time: float
+    who: str
+    why: str | None = None
 
 
 class Keeper:
@@ -130,21 +138,24 @@ class Keeper:
             for position, document in enumerate(documents)
         ]
 
-    def remove(self, id_: str, collection: str | None = None, *, block: bool = False) -> int:
+    def remove(
+        self, id_: str, collection: str | None = None, *, block: bool = False, noted: Noted | None = None
+    ) -> int:
         """Remove every version of an id of a collection and erase the id from the log; returns the number of versions,
         or of its stories where these have outlived the versions.
 
         ``block`` first adds the id, the contents of its versions in the window and those of its stories to the block
         list: a crash between the two leaves the id blocked. On a full disk it takes the room that the log holds for
-        that. Raises as ``check``, and ``OSError`` if the list cannot be written; then nothing was removed.
+        that. ``noted`` goes to the audit log. Raises as ``check``, and ``OSError`` if the list cannot be written; then
+        nothing was removed.
         """
         try:
-            return self._removed(id_, collection, block=block)
+            return self._removed(id_, collection, noted, block=block)
         except (StoreFull, OSError):
             with self.log.reserved_room():
-                return self._removed(id_, collection, block=block)
+                return self._removed(id_, collection, noted, block=block)
 
-    def _removed(self, id_: str, collection: str | None, *, block: bool) -> int:
+    def _removed(self, id_: str, collection: str | None, noted: Noted | None, *, block: bool) -> int:
         id_bytes = self._stored_id(id_, collection)
         if block:
             contents = np.frombuffer(b"".join(self.log.contents(id_bytes, self._oldest)), "<u8").reshape(-1, 2)
@@ -155,6 +166,9 @@ class Keeper:
             changes = self._decider.story_changes()
             self._announced.removed(self.log.writer, id_bytes, changes.ended, changes.ids)
             count = self.log.erase(id_bytes) or len(changes.ended) + len(changes.ids)
+            if noted is not None and (count or block):
+                what = {"id_sha256": audit.hash_of(id_), "collection": collection, "removed": count, "blocked": block}
+                audit.add(self.log.writer, noted.time, noted.who, "remove", what, noted.why)
         self.losses.forget(id_)
         if count:
             self.log.checkpoint()

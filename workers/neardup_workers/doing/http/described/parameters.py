@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from neardup.pairs.batches import MICROSECONDS
+from neardup_workers.doing.http.access.guard import check_collection
 from neardup_workers.doing.http.bodies import Refused
 from neardup_workers.outside.store.extra.feeds import FEEDS_MAX
 from neardup_workers.outside.store.listing import DOCUMENT_ORDERS, STORY_ORDERS, PageCursor, cursor_of
@@ -105,15 +106,13 @@ def cursor(request: Request) -> PageCursor | None:
 
 def collection_named(request: Request, *, separate: bool) -> str | None:
     """Return the collection that a request names, empty for that of documents that name none; ``None`` without one.
-    Raises ``Refused`` unless documents have collections."""
+    Raises ``Refused`` unless documents have collections, and the token may use it."""
     named = request.query_params.get(COLLECTION.name)
     if named and not separate:
-        raise Refused(
-            "parameter",
-            COLLECTION.name,
-            "documents have no collections here: start the service with --fields collection=NAME",
-        )
-    return named if separate else None
+        raise Refused("no_collections", COLLECTION.name)
+    named = named if separate else None
+    check_collection(request.scope, named)
+    return named
 
 
 def _one_of(name: str, value: str, values: tuple[str, ...]) -> str:
@@ -139,6 +138,11 @@ BLOCK = _flag(
     "true also blocks the id and the contents of its versions and stories: they go to the file of --blocked first, and "
     "their documents are refused from then on. An id without a version is blocked, too.",
 )
+WHY = Parameter("why", "the reason of a removal, for the audit log", {"type": "string", "maxLength": 500})
+AUDITED = Parameter("id", "lines about this id alone", _TEXT)
+BEFORE = _number("before", "lines with a number below: that of the last one of the page before", 1, 10**11 - 1, None)
+READER = Parameter("reader", "who a signed address is for", {"type": "string"})
+SIGNATURE = Parameter("signature", "that of a signed address: rel=self of the feed has it", {"type": "string"})
 SORT = Parameter(
     "sort",
     "largest first; those with the newest document (recent), with the most copies in the last hours (growth), or that "
@@ -172,7 +176,7 @@ MEMBERS = _number("limit", "members at most", 1, MEMBERS_MAX, MEMBERS_MAX)
 FEEDS = _number("limit", "feeds at most", 1, FEEDS_MAX, 1000)
 SOURCES_MIN = _number("min_sources", "sources of a story at least, as far as documents have one", 0, 10**6, 0)
 AFTER_LETTER = _number("after", "number of the last dead event of the page before", 0, 10**11 - 1, 0)
-LETTERS = _number("limit", "dead events at most", 1, 1000, 100)
+LETTERS = _number("limit", "dead events, or lines, at most", 1, 1000, 100)
 A = Parameter("a", "an id", _TEXT, required=True)
 B = Parameter("b", "another id", _TEXT, required=True)
 OLDER, NEWER = (

@@ -92,6 +92,11 @@ RESPONSES: dict[str, Answered] = {
     "storiesFeed": Answered(
         200, "An Atom feed. The id of an entry stays while its story grows.", "application/atom+xml", {"type": "string"}
     ),
+    "audit": Answered(
+        200, "The lines, the newest first: a removal (what has the SHA-256 of the id, and how many versions there "
+        "were), or settings that a start has changed, with the values before and after.",
+        JSON, record({"audit": listed(link("Audited"))}),
+    ),
     "webhook": Answered(
         200, "How many events wait, when the oldest was created, how many are dead, and the dead ones in order.",
         JSON, record({
@@ -115,22 +120,26 @@ RESPONSES: dict[str, Answered] = {
     "unchanged": Answered(304, "The client has this answer: If-None-Match names its ETag.", None),
     "not_http": Answered(400, "The request is not HTTP.", None),
     "no_token": Answered(401, "The token is missing or wrong."),
+    "no_right": Answered(403, "The token has not the role or the collection for this."),
     "unknown": Answered(404, "No such id, cluster, source or path."),
     "slow": Answered(408, "The body took too long."),
-    "conflict": Answered(409, "The service has no block list: it was started without --blocked."),
+    "conflict": Answered(
+        409, "The service was started without what the request names: collections (--fields collection=NAME), or a "
+        "block list (--blocked); or near is asked for, and no id."
+    ),
     "large": Answered(413, "The body or the batch is too large."),
     "media": Answered(415, "The content type or encoding is not accepted."),
     "host": Answered(421, "The host of the request is not this machine."),
     "value": Answered(422, "A value cannot be used; the problem names the field, the rule and the remedy."),
-    "busy": Answered(429, "So many documents wait that no more are accepted; see Retry-After."),
-    "readers": Answered(429, f"{LIMITS.event_readers_max} clients read events already; see Retry-After."),
+    "busy": Answered(429, "So many documents wait, or the token has used its minute; see Retry-After."),
+    "readers": Answered(429, f"{LIMITS.event_readers_max} clients read events, or the token has used its minute."),
     "needs_window": Answered(501, "Only with --from-kafka: the request needs signatures or sources of a window."),
     "restarts": Answered(503, "The service restarts."),
     "full": Answered(507, "The disk is full; nothing was added. See Retry-After."),
     "unwritable": Answered(507, "The disk is full, or the block list cannot be written; nothing was removed."),
 }  # fmt: skip
 
-_ANY = ("no_token", "host", "restarts", "not_http")
+_ANY = ("no_token", "no_right", "host", "restarts", "not_http")
 _BODY = ("slow", "large", "media")
 _BY_QUERY = ", with the id in the query: for ids such as . and .., which a path cannot hold"
 _REMOVED = ("removed", "undecided", "unknown", "conflict", "value", "busy", "unwritable", *_ANY)
@@ -150,25 +159,26 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ),
     ("get", "/v1/documents"): Asked(
         "documentByQuery", "Documents, page by page; with an id: " + _LATEST[0].lower() + _LATEST[1:],
-        ("documentByQuery", "unchanged", "unknown", "value", "busy", *_ANY),
+        ("documentByQuery", "unchanged", "unknown", "conflict", "value", "busy", *_ANY),
         (of.ONE_ID, of.COLLECTION, of.NEAR, of.BY_TIME, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.STATUS, of.SINCE,
          of.UNTIL),
     ),
     ("delete", "/v1/documents"): Asked(
-        "removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.COLLECTION, of.BLOCK)
+        "removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.COLLECTION, of.BLOCK, of.WHY)
     ),
     ("get", "/v1/documents/{id}"): Asked(
-        "document", _LATEST, ("document", "unknown", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION)
+        "document", _LATEST, ("document", "unknown", "conflict", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION)
     ),
     ("delete", "/v1/documents/{id}"): Asked(
-        "remove", _REMOVE, _REMOVED, (of.PATH_ID, of.COLLECTION, of.BLOCK)
+        "remove", _REMOVE, _REMOVED, (of.PATH_ID, of.COLLECTION, of.BLOCK, of.WHY)
     ),
     ("get", "/v1/documents/{id}/near"): Asked(
         "near", "What is near the latest version of an id, also what came after it",
-        ("near", "unknown", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION),
+        ("near", "unknown", "conflict", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION),
     ),
     ("get", "/v1/clusters"): Asked(
-        "clusters", "Clusters of the window, page by page", ("clusters", "unchanged", "value", "busy", *_ANY),
+        "clusters", "Clusters of the window, page by page",
+        ("clusters", "unchanged", "conflict", "value", "busy", *_ANY),
         (of.SORT, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.COLLECTION, of.SIZE_MIN, of.SIZE_MAX, of.SINCE, of.UNTIL,
          of.STRIP),
     ),
@@ -185,12 +195,12 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         (of.PATH_SOURCE,),
     ),
     ("get", "/v1/why"): Asked(
-        "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY),
+        "why", "Why two ids are a pair, or why not", ("why", "conflict", "value", "busy", "needs_window", *_ANY),
         (of.A, of.B, of.COLLECTION),
     ),
     ("post", "/v1/why"): Asked(
         "why_document", "Why a document that is not added and an id are a pair, or why not",
-        ("why", *_BODY, "value", "busy", "needs_window", *_ANY), (of.B, of.COLLECTION), JSON,
+        ("why", *_BODY, "conflict", "value", "busy", "needs_window", *_ANY), (of.B, of.COLLECTION), JSON,
     ),
     ("get", "/v1/differences"): Asked(
         "differences", "In what two versions differ, named by their places",
@@ -210,11 +220,16 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ),
     ("get", "/v1/stories.atom"): Asked(
         "storiesFeed", "The stories that grew last, as an Atom feed",
-        ("storiesFeed", "unchanged", "value", "busy", *_ANY), (of.SIZE_MIN, of.SOURCES_MIN, of.LIMIT),
+        ("storiesFeed", "unchanged", "value", "busy", *_ANY),
+        (of.SIZE_MIN, of.SOURCES_MIN, of.LIMIT, of.READER, of.SIGNATURE),
     ),
     ("get", "/v1/webhook"): Asked(
         "webhook", "Events for the web hook: how many wait, and those that it has not taken",
         ("webhook", "value", "busy", *_ANY), (of.AFTER_LETTER, of.LETTERS),
+    ),
+    ("get", "/v1/audit"): Asked(
+        "audit", "Who removed what, when and why, and which settings have changed",
+        ("audit", "value", "busy", "needs_window", *_ANY), (of.AUDITED, of.BEFORE, of.LETTERS),
     ),
     ("get", "/v1/events"): Asked(
         "events", "Verdicts as they are made, as server-sent events", ("events", "value", "readers", *_ANY),
@@ -239,8 +254,11 @@ def query_names(method: str, route: str) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(each.name for one in asked for each in one.parameters if each.where == "query"))
 
 
-def description() -> dict[str, Any]:
-    """Return the description of all requests."""
+def description(*, needs_text: bool = False) -> dict[str, Any]:
+    """Return the description of all requests. ``needs_text``: a document must have a text, under this name."""
+    schemas = dict(SCHEMAS)
+    if needs_text:
+        schemas["Document"] = {**SCHEMAS["Document"], "required": ["id", "text"]}
     paths: dict[str, dict[str, Any]] = {}
     for (method, path), asked in REQUESTS.items():
         paths.setdefault(path, {})[method] = _operation(asked)
@@ -253,7 +271,7 @@ def description() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": schemas,
             "responses": {name: _response(each) for name, each in RESPONSES.items()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },

@@ -93,23 +93,27 @@ _NEIGHBOUR = record(
         "probability": {"type": "number", "description": "That a document of this similarity is found."},
     }
 )
+_NO_STRING = "A string; another value counts as none."
 _DOCUMENT: dict[str, Schema] = {
     "id": {
-        "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}],
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "integer", "minimum": -(1 << 63), "maximum": (1 << 64) - 1},
+        ],
         "description": "Name of the document; the same id again is a new version.",
     },
     "text": {
         "type": "string",
-        "minLength": 1,
+        "pattern": "\\S",
         "description": "Text to compare; schemes of other things read tokens, vector or the fields of a record.",
     },
     "timestamp": {
         "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}],
         "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default.",
     },
-    "source": _text("Who tells it; the setting fields names another field."),
-    "url": _text(f"Where it can be read; {URL_CHARACTERS_MAX:,} characters at most are kept."),
-    "title": _text(f"Its headline; {TITLE_CHARACTERS_MAX} characters at most are kept."),
+    "source": {"description": f"Who tells it; the setting fields names another field. {_NO_STRING}"},
+    "url": {"description": f"Where it can be read; {URL_CHARACTERS_MAX:,} characters at most are kept. {_NO_STRING}"},
+    "title": {"description": f"Its headline; {TITLE_CHARACTERS_MAX} characters at most are kept. {_NO_STRING}"},
 }
 _CLUSTER: dict[str, Schema] = {
     "cluster": _whole(),
@@ -263,6 +267,16 @@ SCHEMAS: dict[str, Schema] = {
             "event": _with({"type": "object"}, "What was sent."),
         }
     ),
+    "Audited": record(
+        {
+            "number": _whole(),
+            "time": _SECONDS,
+            "who": _text("The name of the token; anyone, where none is needed; start, of settings."),
+            "did": {"enum": ["remove", "settings"]},
+            "what": {"type": "object"},
+            "why": _or_null("string"),
+        }
+    ),
     "Feed": record(_FEED),
     "FeedReports": _exact(
         record(
@@ -278,7 +292,7 @@ SCHEMAS: dict[str, Schema] = {
     "Undecided": record(
         {
             "id": _text(),
-            "decided": {"type": "boolean", "enum": [False]},
+            "decided": _with(_FLAG, "False."),
             "place": _text("Partition and offset in the topic of documents."),
         }
     ),

@@ -51,12 +51,12 @@ function newToken(wrong) {
   return asked;
 }
 
-/** Send a request; on 401 ask for the token and send it again. Throws a Problem, or a TypeError without a network. */
+/** Send a request, to a path below that of the page, which a proxy may have moved; on 401 ask for the token and send it again. Throws a Problem, or a TypeError without a network. */
 export async function request(path, options = {}) {
   for (;;) {
     if (asked) await asked;
     const used = sessionStorage.getItem(KEY);
-    const response = await fetch(path, { ...options, headers: headers(options.headers), cache: 'no-store' });
+    const response = await fetch(path.slice(1), { ...options, headers: headers(options.headers), cache: 'no-store' });
     if (response.ok || response.status === 304) return response;
     const values = await response.json().catch(() => ({ title: `the service answered ${response.status}`, status: response.status }));
     if (response.status !== 401) throw new Problem(values);

@@ -17,6 +17,7 @@ from neardup.documents.document import Document, Pair
 from neardup.documents.ids import stored_id
 from neardup.errors import Reason
 from neardup.pairs.json_lines import named_collection
+from neardup_workers.doing.http.access.guard import admitted
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
@@ -52,6 +53,7 @@ def view_requests(sending: Sending) -> Handlers:
         ("DELETE", "/v1/documents"): partial(remove, sending),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("POST", "/v1/feeds"): report_feeds,
+        ("GET", "/v1/audit"): lacking,
         ("GET", "/v1/why"): lacking,
         ("POST", "/v1/why"): lacking,
         ("GET", "/v1/sources"): lacking,
@@ -80,7 +82,7 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
     if not flag(request, ADD):
         raise Refused("needs_window", "add")
     body = await read_body(request, service.limits, JSON)
-    decoded = _decoded(sending, service, body)
+    decoded = admitted(request.scope, _decoded(sending, service, body))
     if isinstance(decoded, Reason):
         return refused(service, decoded)
     [sent] = await _sent(sending, [(key_of_document(decoded, separate=service.settings.separate), body)])
@@ -138,7 +140,10 @@ async def check_lines(sending: Sending, service: Service, request: Request) -> R
                 decided = await _decided(sending, sent[n], deadline)
                 yield decided.answer if decided else _undecided(document.id, sent[n], document.collection)
 
-    deciding = Deciding(partial(_decoded, sending, service), submitted, _GROUP, math.inf)
+    def decode(line: bytes) -> Document | Reason:
+        return admitted(request.scope, _decoded(sending, service, line))
+
+    deciding = Deciding(decode, submitted, _GROUP, math.inf)
     return await check_batch(deciding, service, request)
 
 

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
 from neardup_workers.doing.http.degrading import Degrading
@@ -41,7 +42,7 @@ def serve_view(
         Failure: the folder, the address or the certificate cannot be used, a topic does not exist, the broker does not
             answer at the start, or the view has ended by an error.
     """
-    token = settings.access_token()
+    tokens = tokens_of(settings)
     address = bound(settings.host, settings.port)
     topics = names_of(settings).topics
     # A container may have no folder for temporary files.
@@ -49,7 +50,7 @@ def serve_view(
         view = View(Path(folder), {"verdicts": topics.verdicts}, "normal")
         try:
             start = partial(started_view, settings, transport, view, limits=limits)
-            return asyncio.run(run(settings, address, token, start))
+            return asyncio.run(run(settings, address, tokens, start))
         except TransportError as error:
             code = Exit.TOPIC if isinstance(error, UnknownTopicError) else Exit.BROKER
             raise Failure(code, str(error)) from None

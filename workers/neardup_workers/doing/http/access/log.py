@@ -1,0 +1,79 @@
+"""A line of JSON for each request, on standard error, and an id for each request.
+
+A line has no id of a document and no query: what was removed is in no log. The id of a request is that of its header
+``X-Request-ID``, or a new one; the answer has it too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TextIO
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from neardup_workers.doing.http.access.guard import holder_of
+
+# What ``log_requests`` may be -> the least status that has a line.
+LEVELS = {"off": 1000, "errors": 500, "refused": 400, "all": 0}
+_HEADER = b"x-request-id"
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+# What stands behind these names a document or a source.
+_NAMING = ("/v1/documents/", "/v1/sources/")
+
+
+class RequestLog:
+    """ASGI middleware: see the module.
+
+    Args:
+        app: the application.
+        level: a key of ``LEVELS``.
+        stream: where lines go; standard error by default.
+    """
+
+    def __init__(self, app: ASGIApp, level: str, stream: TextIO | None = None) -> None:
+        self._app, self._least, self._stream = app, LEVELS[level], stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and say how it went."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        given = dict(scope["headers"]).get(_HEADER, b"")
+        name = given if _ID.fullmatch(given) else secrets.token_hex(8).encode()
+        started, status, size = time.perf_counter(), 0, 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), (_HEADER, name)]}
+            else:
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            if (status or 500) >= self._least:
+                self._say(scope, name.decode(), status, size, time.perf_counter() - started)
+
+    def _say(self, scope: Scope, name: str, status: int, size: int, seconds: float) -> None:
+        path, holder = scope["path"], holder_of(scope)
+        begin = next((one for one in _NAMING if path.startswith(one)), None)
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": "error" if not 0 < status < 500 else "warning" if status >= 400 else "info",
+            "request": name,
+            "client": (scope.get("client") or [None])[0],
+            "token": None if holder is None else holder.name,
+            "method": scope["method"],
+            "path": path if begin is None else f"{begin}*",
+            "status": status,
+            "bytes": size,
+            "ms": round(1000 * seconds, 2),
+        }
+        print(json.dumps(line), file=self._stream or sys.stderr, flush=True)
