@@ -15,6 +15,9 @@ import pytest
 from benchmarks.recall.passages import prose
 from command import WORDS
 
+from neardup import Config
+from neardup.pairs.json_lines import Fields
+from neardup.window import NO_TIME
 from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.load import load
@@ -108,13 +111,38 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
         assert batch("spark", *given, **settings) == wanted, partitions
 
 
+@pytest.mark.parametrize("more", [{}, {"tags": ["not flat"]}])
+def test_a_task_names_the_times_that_are_none(more: dict[str, Any]) -> None:
+    """Of lines in columns, and one by one: their documents have none, and the reason and what was given stay."""
+    tasks, pa = (
+        pytest.importorskip("neardup_workers.running.commands.batch.spark_tasks"),
+        pytest.importorskip("pyarrow"),
+    )
+    times = [1_700_000_000, "2100-01-01", "soon", None, 1e300]
+    values = [{"id": f"d{n}", "text": WORDS[:200], "timestamp": time, **more} for n, time in enumerate(times)]
+    raws = [json.dumps(value).encode() for value in values]
+    rows = pa.record_batch([pa.array(raws, pa.binary()), ["f"] * 5, [0] * 5], ["value", "file", "block"])
+    begins = {("f", 0): tasks.SplitBegin(1, 0)}
+    task = tasks.SignTask(Config(), Fields(), {"f": "f"}, begins, True, None, False, 1_800_000_000.0)
+    (made,) = tasks.sign_lines(task, iter([rows]))
+    ahead, unread, infinite = ("timestamp_ahead", "2100-01-01T00:00:00 (d1)"), ("timestamp_type", "soon"), "1e+300"
+    assert list(zip(made["untimed"].to_pylist(), made["given"].to_pylist(), strict=True)) == [
+        (None, None), ahead, unread, (None, None), ("timestamp_range", infinite),
+    ]  # fmt: skip
+    assert made["time"].to_pylist() == [1_700_000_000_000_000, *[NO_TIME] * 4]
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_times_that_are_none_are_counted_by_every_engine(spark: Any, batch: Any, tmp_path: Path, capfd: Any) -> None:
+def test_times_that_are_none_are_counted_by_every_engine(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
     """One that lies ahead, and one that cannot be read: the documents have none, and the note of each is the same."""
     times = [1_700_000_000, "2100-01-01", "soon", "2100-01-01", None, 1_700_000_060]
     rows = [{"id": f"d{n}", "text": f"{WORDS[:200]} {n}", "timestamp": time} for n, time in enumerate(times)]
     rows[3]["tags"] = ["not flat"]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
     said = []
     for engine in ENGINES:
         options = BatchOptions(["in.jsonl"], engine=engine, summary_json="summary")
