@@ -56,6 +56,7 @@ def random_items(rng: np.random.Generator, count: int) -> Items:
         kinds=np.zeros(count, np.uint8),
         keys=rng.integers(0, 1 << 64, count * width, np.uint64, endpoint=False),
         key_starts=np.arange(0, (count + 1) * width, width),
+        added=np.full(count, width),
         payloads=NO_PAYLOADS,
         contents=rng.integers(0, 1 << 64, count, np.uint64, endpoint=False),
         times=np.full(count, NO_TIME, np.int64),

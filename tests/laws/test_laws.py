@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_keys_in_another_process(capsys: pytest.Cap
 
 @every_case
 def test_the_evidence_knows_the_common_keys(case: Case) -> None:
-    """Evidence gives the number of common keys, for near pairs and for others."""
+    """Evidence gives how many keys of the newer text the older one adds, for near pairs and for others."""
     config = case.config()
     row = SCHEMES[config.scheme]
     evidence = row.evidence(features_of(case, 9, 400), config.plan)
@@ -148,10 +148,12 @@ def test_the_evidence_knows_the_common_keys(case: Case) -> None:
     rng = np.random.default_rng(9)
     left, right = rng.integers(0, count, (2, 20 * count))
     common = row.common(evidence.select(left), evidence.select(right), config.plan)
-    keys = sets_of_keys(row.keys(evidence, config.plan))
+    keys = row.keys(evidence, config.plan)
+    probed = sets_of_keys(keys)
+    added = [set(own[:count]) for own, count in zip(probed, keys.counts_added.tolist(), strict=True)]
     counts = []
     for a, b in zip(left.tolist(), right.tolist(), strict=True):
-        counts.append(sum(key in set(keys[b]) for key in keys[a]))
+        counts.append(sum(key in added[b] for key in probed[a]))
     assert common.keys.tolist() == counts
     assert 0 < sum(count > 0 for count in counts) < len(counts)
     assert common.similarity.min() >= 0

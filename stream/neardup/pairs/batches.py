@@ -327,9 +327,9 @@ def _time_of(seconds: float | None) -> int | None:
 def row_keys(batch: Batch, removals: npt.NDArray[np.bool_], config: Config) -> Keys:
     """Return the bucket keys of rows; a removal has none."""
     keys = bucket_keys(select(batch, np.flatnonzero(~removals)), config)
-    counts = np.zeros(batch.size, np.int64)
-    counts[~removals] = np.diff(keys.starts)
-    return keys._replace(starts=np.concatenate([[0], np.cumsum(counts)]))
+    counts, added = np.zeros((2, batch.size), np.int64)
+    counts[~removals], added[~removals] = np.diff(keys.starts), keys.counts_added
+    return keys._replace(starts=np.concatenate([[0], np.cumsum(counts)]), added=added)
 
 
 def bucket_keys(batch: Batch, config: Config) -> Keys:
@@ -346,7 +346,9 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     starts = keys.starts.copy()
     starts[1:] += np.cumsum(np.diff(keys.starts) == 0)
     payloads = np.insert(keys.payloads, at, 0) if len(keys.payloads) else keys.payloads
-    return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads)
+    added = keys.added.copy()
+    added[bare[: len(added)]] = 1
+    return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads, added)
 
 
 def table_items(batch: Batch, keys: Keys) -> Items:
@@ -356,10 +358,11 @@ def table_items(batch: Batch, keys: Keys) -> Items:
     values = np.empty(len(keys.values) + 2 * n, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
     kinds, starts, halves = np.empty(n, np.uint8), np.empty(n + 1, np.int64), np.empty(n, np.uint64)
+    added = keys.counts_added + 2
     _fill_items(batch.contents, batch.ids, batch.id_starts, keys, kinds, values, payloads, starts, halves)
     return Items(
-        kinds, values, starts, payloads, halves, batch.times, batch.ids, batch.id_starts, batch.fixed, batch.ragged,
-        batch.ragged_starts,
+        kinds, values, starts, added, payloads, halves, batch.times, batch.ids, batch.id_starts, batch.fixed,
+        batch.ragged, batch.ragged_starts,
     )  # fmt: skip
 
 

@@ -72,16 +72,26 @@ class Evidence(NamedTuple):
         return Evidence(self.fixed[n : n + 1].copy(), ragged, np.array([0, len(ragged)]))
 
 
+EACH_ADDED: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+
 class Keys(NamedTuple):
     """Bucket keys of n items; item i has ``values[starts[i]:starts[i + 1]]``.
 
-    An item probes and adds the same keys; equal keys bring two items together. ``payloads`` (``uint64``, one for each
-    key, or empty) hold numbers that must be within bounds of each other; see ``neardup.window.admit``.
+    An item probes its keys, and adds its first ``added[i]`` (``int64[n]``; empty: all of them), by which later items
+    meet it. ``payloads`` (``uint64``, one for each key, or empty) hold numbers that must be within bounds of each
+    other; see ``neardup.window.admit``.
     """
 
     values: npt.NDArray[np.uint64]
     starts: Starts
     payloads: npt.NDArray[np.uint64]
+    added: npt.NDArray[np.int64] = EACH_ADDED
+
+    @property
+    def counts_added(self) -> npt.NDArray[np.int64]:
+        """How many keys each item adds, ``int64[n]``."""
+        return self.added if len(self.added) else np.diff(self.starts)
 
 
 class Common(NamedTuple):

@@ -175,8 +175,9 @@ def _one_item(items: Items, n: int) -> Items:
     keys, ids = slice(*items.key_starts[n : n + 2].tolist()), slice(*items.id_starts[n : n + 2].tolist())
     return items._replace(
         kinds=items.kinds[n : n + 1], keys=items.keys[keys], key_starts=items.key_starts[n : n + 2] - keys.start,
-        payloads=items.payloads[keys], contents=items.contents[n : n + 1], times=items.times[n : n + 1],
-        ids=items.ids[ids], id_starts=items.id_starts[n : n + 2] - ids.start, fixed=items.fixed[n : n + 1],
+        added=items.added[n : n + 1], payloads=items.payloads[keys], contents=items.contents[n : n + 1],
+        times=items.times[n : n + 1], ids=items.ids[ids], id_starts=items.id_starts[n : n + 2] - ids.start,
+        fixed=items.fixed[n : n + 1],
         ragged=items.ragged[:0], ragged_starts=np.zeros(2, np.int64),
     )  # fmt: skip
 
@@ -218,9 +219,15 @@ def _found_again(store, limits, items, slot, options, work):
     first, end = first_posting(store, slot, base), first_posting(store, slot + 1, base)
     live = first_posting(store, store.state[OLDEST], base)
     untimed = (store.flags[index] & UNTIMED) != 0
-    item = Incoming(0, end - first, store.times[index], untimed, live)
-    for j in range(end - first):
+    added = end - first
+    item = Incoming(0, max(len(items.keys), added), added, store.times[index], untimed, live)
+    for j in range(added):
         work.scratch.targets[j] = older(store, first + j, live)
+    for j in range(added, len(items.keys)):  # keys that it only probed: what came before it in their buckets
+        posting, _ = locate(store.heads, items.keys[j], base, store.state[POSTING_END])
+        while posting >= first:
+            posting = older(store, posting, live)
+        work.scratch.targets[j] = posting if posting >= live else NONE
     top = find_content(store, limits, items, item, work.scratch.targets[CONTENT], base)
     copy = NONE
     if top != NONE:

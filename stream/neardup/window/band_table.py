@@ -310,7 +310,7 @@ class BandTable:
         """Allocate room for a batch (with ``hides``, marks may have all postings); return the most keys of an item."""
         longest: int
         longest, shortest, id_longest, foreign, slots, postings, own, ragged = views.demand(
-            items.kinds, items.key_starts, items.id_starts, items.ragged_starts, hides
+            items.kinds, items.key_starts, items.added, items.id_starts, items.ragged_starts, hides
         )
         if not add:
             return longest

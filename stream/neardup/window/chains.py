@@ -135,15 +135,14 @@ class Limits(NamedTuple):
 
 
 class Items(NamedTuple):
-    """A batch as the table reads it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first.
-
-    ``kinds`` are ``REMOVAL``, or ``OWN`` or ``FOREIGN`` with or without ``COPIED``. ``payloads`` are empty or of keys.
-    """
+    """A batch as the table reads it. Item i probes ``keys[key_starts[i]:key_starts[i+1]]``, content and id first, and
+    adds the first ``added[i]`` of them. ``kinds`` are ``REMOVAL``, or ``OWN`` or ``FOREIGN`` with or without
+    ``COPIED``. ``payloads`` are empty or of keys."""
 
     kinds: npt.NDArray[np.uint8]
-
     keys: npt.NDArray[np.uint64]
     key_starts: npt.NDArray[np.int64]
+    added: npt.NDArray[np.int64]
     payloads: npt.NDArray[np.uint64]
     contents: npt.NDArray[np.uint64]
     times: npt.NDArray[np.int64]  # NO_TIME where an item has none
@@ -156,9 +155,9 @@ class Items(NamedTuple):
     def until(self, end: int) -> Items:
         """Return the items before item ``end``."""
         return self._replace(
-            kinds=self.kinds[:end], key_starts=self.key_starts[: end + 1], contents=self.contents[:end],
-            times=self.times[:end], id_starts=self.id_starts[: end + 1], fixed=self.fixed[:end],
-            ragged_starts=self.ragged_starts[: end + 1],
+            kinds=self.kinds[:end], key_starts=self.key_starts[: end + 1], added=self.added[:end],
+            contents=self.contents[:end], times=self.times[:end], id_starts=self.id_starts[: end + 1],
+            fixed=self.fixed[:end], ragged_starts=self.ragged_starts[: end + 1],
         )  # fmt: skip
 
 
@@ -227,11 +226,12 @@ class Work(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """The current item: its position in the batch, its number of keys, its time, whether it is untimed, and the oldest
-    live posting."""
+    """The current item: its position in the batch, its number of keys and how many it adds, its time, whether it is
+    untimed, and the oldest live posting."""
 
     position: int
     keys: int
+    added: int
     time: int
     untimed: bool
     live: int

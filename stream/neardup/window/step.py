@@ -89,15 +89,15 @@ def run(store, limits, items, first, options, work):
             if not remove(store, items, i, base, journal):
                 return i, JOURNAL_FULL, NONE
             continue
-        is_own = not kind & FOREIGN
+        is_own, added = not kind & FOREIGN, items.added[i]
         if i + AHEAD < len(items.times):
             warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
         if options.add:
             if is_own or state[OLDEST] < options.settled:
-                segment = make_room(heads, keys, base, state[POSTING_END])
+                segment = make_room(heads, keys[:added], base, state[POSTING_END])
                 if segment != NONE:
                     return i, HEADS_FULL, segment
-            if journal.counts[HEADS] + len(keys) > len(journal.head_keys) or (
+            if journal.counts[HEADS] + added > len(journal.head_keys) or (
                 journal.counts[FLAGS] == len(journal.flag_slots)
             ):
                 return i, JOURNAL_FULL, NONE
@@ -112,7 +112,7 @@ def run(store, limits, items, first, options, work):
         untimed = time == NO_TIME
         if untimed:
             time = state[STREAM_TIME]
-        item = Incoming(i, len(keys), time, untimed, first_posting(store, state[OLDEST], base))
+        item = Incoming(i, len(keys), added, time, untimed, first_posting(store, state[OLDEST], base))
         for j in range(len(keys)):
             scratch.heads[j], scratch.indices[j] = locate(heads, keys[j], base, state[POSTING_END])
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
@@ -256,7 +256,7 @@ def append(store, items, item, flags, base, work):
     """Give an item, or a mark of it, the next slot, and make its postings the heads of their buckets."""
     state, journal, scratch = store.state, work.journal, work.scratch
     slot, start, first = state[SLOT_END], state[POSTING_END], items.key_starts[item.position]
-    end = start + item.keys
+    end = start + item.added
     index = slot_index(store, slot)
     store.times[index] = item.time
     store.starts[index] = np.uint32(start & 0xFFFFFFFF)
@@ -265,7 +265,7 @@ def append(store, items, item, flags, base, work):
     if len(store.before):
         store.before[index, 0], store.before[index, 1] = state[STREAM_ITEMS], state[STREAM_BYTES]
     append_bytes(store, index, items, item.position, flags)
-    for j in range(item.keys):
+    for j in range(item.added):
         key, posting = items.keys[first + j], start + j
         before, to, target = scratch.heads[j], scratch.indices[j], scratch.targets[j]
         if j > 0 and (store.heads.entries[to] - np.uint64(start)) & _LOW32 < np.uint64(j):

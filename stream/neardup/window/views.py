@@ -45,27 +45,27 @@ def posting_of(store, slot, base):
     return first_posting(store, slot, base)
 
 
-@kernel("const u8[], const i64[], const i64[], const i64[], bool", direct=True)
-def demand(kinds, key_starts, id_starts, ragged_starts, hides):
+@kernel("const u8[], const i64[], const i64[], const i64[], const i64[], bool", direct=True)
+def demand(kinds, key_starts, added, id_starts, ragged_starts, hides):
     """Measure what a batch needs.
 
     Returns:
-        The most keys of an item, and the least; the bytes of the longest id of an item; how many items are foreign; how
-        many the table may hold, with ``hides`` the foreign ones too, and their keys; how many are its own, and
-        the bytes of their ragged parts.
+        The most keys of an item, and the least that one adds; the bytes of the longest id of an item; how many items
+        are foreign; how many the table may hold, with ``hides`` the foreign ones too, and the keys that they add; how
+        many are its own, and the bytes of their ragged parts.
     """
     longest, shortest, id_longest, foreign = 0, KEYS, 0, 0
     items, postings, own, ragged = 0, 0, 0, 0
     for i in range(len(kinds)):
         keys, kind = key_starts[i + 1] - key_starts[i], kinds[i]
-        longest, shortest = max(longest, keys), min(shortest, keys)
+        longest, shortest = max(longest, keys), min(shortest, added[i])
         foreign += kind & FOREIGN != 0
         is_own = kind | COPIED == OWN | COPIED
         if kind != REMOVAL:
             id_longest = max(id_longest, id_starts[i + 1] - id_starts[i])
         if kind != REMOVAL if hides else is_own:
             items += 1
-            postings += keys
+            postings += added[i]
         if is_own:
             own += 1
             ragged += ragged_starts[i + 1] - ragged_starts[i]

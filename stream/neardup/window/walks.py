@@ -275,7 +275,7 @@ def unlink(store, limits, item, top, base, work):
     """
     journal, scratch = work.journal, work.scratch
     first, end = first_posting(store, top, base) + KEYS, first_posting(store, top + 1, base)
-    for j in range(KEYS, item.keys):
+    for j in range(KEYS, item.added):
         newer, posting = NONE, scratch.targets[j]
         for _ in range(limits.bucket_candidates):
             if posting < end:  # found, or not in this bucket

@@ -208,6 +208,18 @@ def test_options_have_bounds(options: dict[str, Any], message: str) -> None:
         Config(scheme="parts", scheme_options=options)
 
 
+def test_a_text_is_held_by_few_seeds_and_looked_up_by_all() -> None:
+    """One of ``window`` seeds in a row is added; the keys of the others are probed, each once."""
+    rng = random.Random(8)
+    words = ["".join(rng.choices(_SCRIPTS["latin"], k=6)) for _ in range(400)]
+    keys = SCHEMES["parts"].keys(evidence(" ".join(words)), CONFIG.plan)
+    count, (added,) = len(words) - 2, keys.added.tolist()
+    assert len(set(keys.values.tolist())) == len(keys.values) == count
+    assert count / 8 <= added <= count / 3
+    again = SCHEMES["parts"].keys(evidence(" ".join(words * 2)), CONFIG.plan)
+    assert set(keys.values.tolist()) <= set(again.values.tolist())
+
+
 def test_a_text_without_words_is_equal_to_itself_only() -> None:
     """It has no key but its content."""
     keys = SCHEMES["parts"].keys(evidence("... !!! ..."), CONFIG.plan)

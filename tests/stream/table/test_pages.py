@@ -73,6 +73,7 @@ def numbered(first: int, keys: int) -> Items:
         kinds=np.zeros(BATCH, np.uint8),
         keys=(mixed ^ mixed >> np.uint64(31)) * np.uint64(0xD6E8FEB86659FD93),
         key_starts=np.arange(BATCH + 1) * keys,
+        added=np.full(BATCH, keys),
         contents=numbers,
         times=numbers.astype(np.int64),
         ids=np.frombuffer(bytearray(b"".join(b"%09d" % n for n in numbers)), np.uint8),

@@ -40,12 +40,22 @@ WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BY
 
 
 class Item(NamedTuple):
-    """An item of the tests: the first key is the content, the second the id; the others are bucket keys."""
+    """An item of the tests: the first key is the content, the second the id; the others are bucket keys, of which the
+    last ``probed`` are not added."""
 
     id: str
     content: int
     keys: tuple[int, ...]
     time: int | None = None
+    probed: int = 0
+
+    @property
+    def added(self) -> int:
+        return len(self.keys) - self.probed
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        return self.keys[: self.added]
 
 
 @lru_cache(100_000)
@@ -86,6 +96,7 @@ def batch(items: list[Item], *, ragged: bool = False, payloads: bool = False) ->
         kinds=np.zeros(len(items), np.uint8),
         keys=np.array([key for x in items for key in x.keys], np.uint64),
         key_starts=np.cumsum([0, *(len(x.keys) for x in items)]).astype(np.int64),
+        added=np.array([x.added for x in items], np.int64),
         contents=contents,
         times=np.array([NO_TIME if x.time is None else x.time for x in items], np.int64),
         ids=np.frombuffer(bytearray(b"".join(ids)), np.uint8),
@@ -224,7 +235,7 @@ class Model:
         limits = self.limits
         old, cuts = min(limits.bucket_candidates // 4, limits.probe_candidates // 4, 64), self.counts["cuts"]
         for key in x.keys[2:]:
-            bucket = [e for e in reversed(self.live) if key in e.item.keys]
+            bucket = [e for e in reversed(self.live) if key in e.item.held]
             standing = [e for e in bucket if not e.superseded and e is not top]
             if len(found) == limits.probe_candidates:
                 continue
@@ -251,7 +262,7 @@ class Model:
         cuts = self.counts["cuts"]
         for entry in self.live:
             is_standing = entry.slot not in seen and not entry.superseded and entry is not top
-            if is_standing and any(key in entry.item.keys and self._admits(x, entry.item, key) for key in x.keys[2:]):
+            if is_standing and any(key in entry.item.held and self._admits(x, entry.item, key) for key in x.keys[2:]):
                 self.counts["uncompared"] += self._eligible_copy(entry, x, time) is not None
         self.counts["cuts"] = cuts
 
@@ -301,10 +312,10 @@ def check_chains(table: BandTable, model: Model, hidden_may_remain: bool) -> Non
     key_of, standing, superseded = {}, set(), set()
     for entry in model.live:
         start = int(_first_posting(table._store, entry.slot, table._base))
-        key_of.update({start + j: key for j, key in enumerate(entry.item.keys)})
+        key_of.update({start + j: key for j, key in enumerate(entry.item.held)})
         flags = table._store.flags[_slot_index(table._store, entry.slot)]
         assert bool(flags & SUPERSEDED) == entry.superseded
-        (superseded if entry.superseded else standing).update(range(start + 2, start + len(entry.item.keys)))
+        (superseded if entry.superseded else standing).update(range(start + 2, start + entry.item.added))
         standing.update((start, start + 1))
     reached: set[int] = set()
     for key in set(key_of.values()):
@@ -346,11 +357,12 @@ class World:
         contents, buckets = rng.choice([3, 30, 500]), rng.choice([2, 6, 40])
         longest = min(5, buckets)
         self.buckets = [tuple(rng.sample(range(buckets), rng.randint(0, longest))) for _ in range(contents)]
+        self.probed = [rng.choice([0, 0, rng.randint(0, len(held))]) for held in self.buckets]
         self.names = rng.choice([3, 40, 10_000])
 
     def item(self) -> Item:
         content, name = self.rng.randrange(len(self.buckets)), self.rng.randrange(self.names)
-        made = item(name, content, self.buckets[content], self._time())
+        made = item(name, content, self.buckets[content], self._time())._replace(probed=self.probed[content])
         if self.one_key_space:
             numbers = (content % 5, name % 7, *self.buckets[content])
             made = made._replace(keys=tuple(spread("any", n) for n in numbers))

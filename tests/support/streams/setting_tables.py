@@ -147,7 +147,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "passages:templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
     "passages:part_min": (0.8, set()),
     "parts:score": (30.0, {"matching"}),
-    "parts:window": (8, {"signing"}),
+    "parts:window": (4, {"signing"}),
     "parts:spelling": ("historic", {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "collection_field": ("collection", {"signing"}),

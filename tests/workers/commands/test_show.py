@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rapidfuzz.distance import Indel, Opcodes
 from rich.console import Console
 
 from neardup.deduplicator import Deduplicator
@@ -94,6 +95,28 @@ def test_of_long_texts_the_quote_is_shown_and_its_changed_words() -> None:
     assert not {"two", "ten"} & set(common.split())
     assert {text.strip() for style, text in styled if style in {"1;31", "1;32"}} >= {"northern", "southern"}
     assert capture.get().count("[…]") == 2
+
+
+@pytest.mark.parametrize("scheme", ["one_permutation", "parts"])
+def test_texts_are_compared_word_by_word_once(
+    scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole texts, or the part that the scheme found, and not both."""
+    calls: list[int] = []
+    opcodes = Indel.opcodes
+
+    def counted(*sides: list[str]) -> Opcodes:
+        calls.append(len(sides[0]))
+        return opcodes(*sides)
+
+    monkeypatch.setattr(Indel, "opcodes", counted)
+    quote = "the committee of inquiry found that several witnesses contradicted themselves under questioning"
+    texts = {"a": f"before it {quote} and after", "b": f"elsewhere {quote} or so"}
+    documents = lines(tmp_path / "documents.jsonl", [{"id": id_, "text": text} for id_, text in texts.items()])
+    options = ShowOptions(lines(tmp_path / "pairs.jsonl", [pair("a", "b", 0.9)]), [documents])
+    run(options, Settings(scheme=scheme))
+    assert len(calls) == 1
+    assert "committee" in capsys.readouterr().out
 
 
 def test_what_both_have_has_another_colour_than_what_one_has() -> None:

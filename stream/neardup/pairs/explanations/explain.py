@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document, Explanation, Relation, check_type
 from neardup.documents.ids import bare_ids, stored_id
+from neardup.documents.pieces import Passage
 from neardup.pairs.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
 from neardup.pairs.comparing import new_in, novelty_of
 from neardup.pairs.explanations.given_texts import marked
@@ -42,9 +43,11 @@ class _Side(NamedTuple):
 
 
 def explain(
-    matcher: Matcher, signer: Signer, a: str | Document, b: str | Document, collection: str | None = None
-) -> Explanation:
-    """Return why two documents are a pair, or why not; see ``Deduplicator.explain``. The table stays as it is."""
+    matcher: Matcher, signer: Signer, a: str | Document, b: str | Document, collection: str | None = None,
+    *, once: bool = False,
+) -> Explanation:  # fmt: skip
+    """Return why two documents are a pair, or why not; see ``Deduplicator.explain``. The table stays as it is. With
+    ``once`` the texts are not compared word by word where the scheme marks what they share."""
     for one in (a, b):
         check_type(one, (str, Document), "explain takes two ids or documents")
     sides = [_given(matcher, signer, x) if isinstance(x, Document) else _stored(matcher, x, collection) for x in (a, b)]
@@ -54,11 +57,10 @@ def explain(
         a, b = b, a
     older, newer = sides
     texts = tuple(x.text for x in (a, b) if isinstance(x, Document) and isinstance(x.text, str))
-    shared = passages(*texts) if len(texts) == 2 else ()
     missing = next((side for side in sides if side.reason), None)
     if missing is not None or older.batch is None or newer.batch is None:
         side = missing or older
-        return Explanation(older.id, newer.id, side.reason or "unknown", side.id, passages=shared)
+        return Explanation(older.id, newer.id, side.reason or "unknown", side.id, passages=_passages(texts))
     judged = _judged(matcher, older.batch, newer.batch)
     reason, about = _reason(matcher, older, newer, judged)
     similarity = float(judged.similarity[0])
@@ -68,6 +70,7 @@ def explain(
         emitted = min(emitted, candidate)  # near 1 the two sums differ by rounding
     relation = _relation(matcher, older, newer)
     pieces = marked(*texts, relation, matcher.config.plan) if relation is not None and len(texts) == 2 else ()
+    shared = () if once and pieces else _passages(texts)
     added = novelty_of(matcher.config, newer.batch.evidence, older.batch.evidence)
     if added is not None and isinstance(b, Document):
         added = added._replace(new=new_in(matcher.config, [b.text], older.batch.evidence)[0])
@@ -75,6 +78,11 @@ def explain(
         older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared, relation,
         pieces, added,
     )  # fmt: skip
+
+
+def _passages(texts: tuple[str, ...]) -> tuple[Passage, ...]:
+    """What two texts share word by word; nothing if not both were given."""
+    return passages(*texts) if len(texts) == 2 else ()
 
 
 def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:

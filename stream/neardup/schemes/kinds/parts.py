@@ -23,7 +23,6 @@ from neardup.documents.document import Document, Features
 from neardup.features.ordered.word_codes import WordCodes, order_rules, word_codes
 from neardup.features.texts.normalize import FOLD_RULES, NormalForm
 from neardup.features.texts.reading import read_texts
-from neardup.features.tokens.bags import sorted_sets
 from neardup.schemes.interface import (
     NO_PAYLOADS,
     Common,
@@ -53,10 +52,9 @@ from neardup.schemes.signatures.word_seeds import (
     EQUAL_CODES,
     EQUAL_HASHES,
     Ordered,
-    keys_of,
     ordered_units,
     positions_of,
-    selected_seeds,
+    seed_keys,
 )
 from neardup.schemes.theory.tuning import Tuning, keyed
 
@@ -80,7 +78,7 @@ class PartOptions(SchemeOptions):
         description="score from which a part is emitted: words by their lengths, 1 to 3 each",
     )
     window: int = Field(
-        default=4, ge=1, le=64, description="seeds in a row of which one is kept: memory for changed quotes"
+        default=8, ge=1, le=64, description="seeds in a row of which one is kept: memory for changed quotes"
     )
     spelling: Annotated[str, one_of(*SPELLINGS)] = Field(
         default="plain", description="plain, or historic: spellings of one word before about 1800 are equal"
@@ -157,9 +155,9 @@ def evidence(features: Features, plan: PartPlan) -> Evidence:
 
 
 def keys(evidence: Evidence, plan: PartPlan) -> Keys:
-    """A key for each selected seed, once, in ascending order of the seeds."""
-    seeds, starts = sorted_sets(*selected_seeds(_ordered(evidence, plan)))
-    return Keys(keys_of(seeds, plan.seed), starts, NO_PAYLOADS)
+    """A key for each seed, once; those of selected seeds come first, and are added."""
+    values, starts, added = seed_keys(_ordered(evidence, plan), plan.seed)
+    return Keys(values, starts, NO_PAYLOADS, added)
 
 
 def common(a: Evidence, b: Evidence, plan: PartPlan) -> Common:

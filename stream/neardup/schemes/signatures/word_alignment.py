@@ -35,13 +35,15 @@ from neardup.schemes.signatures.word_seeds import (
 QUARTERS = 4
 # Of a match, by kind: words of one to three letters 1, to six 2, longer 3; an ideograph 1, a kana a half, a digit that
 # stands alone a quarter, because tables of few different digits would align everywhere.
-_WEIGHTS = np.array([0, 4, 4, 4, 8, 8, 8, 12, 12, 12, 12, 4, 2, 1, 0, 0])
-_PENALTY = 4
+_WEIGHTS = np.array([0, 4, 4, 4, 8, 8, 8, 12, 12, 12, 12, 4, 2, 1, 0, 0], np.int32)
+_PENALTY = np.int32(4)
 _KIND = np.uint16(0xF)
 # Half the width of each band, and how far a score may drop; the narrow one ends when it has gained ``_GAIN``.
 _NARROW, _NARROW_DROP, _GAIN = 3, 24, 20
 _BAND, _DROP, _NO_GAIN = 8, 48, 1 << 40
-_LOWEST = -(1 << 40)
+_LOWEST = np.int32(-(1 << 30))
+# The words of a band that are compared at once, one more than it has, and how many rows of it are.
+_HOPED_WIDTH, _HOPED_ROWS = 2 * _NARROW + 2, 16
 _OCCURRENCES = 8
 _ROWS_A_WORD, _ROWS_FREE = 128, 4096
 # A list is searched if it has so many positions for each seed that is looked for.
@@ -58,12 +60,11 @@ _WORDS_MIN = 3
 
 
 class _Scratch(NamedTuple):
-    """What an alignment needs: a row of a band; positions of selected seeds of both texts; a table of the seeds of the
-    newer text, with the entry of each; for each entry the pair that used it last, and positions of the older text;
+    """What an alignment needs: a row of a band; positions of selected seeds of the older text; a table of the seeds of
+    the newer text, with the entry of each; for each entry the pair that used it last, and positions of the older text;
     whether a seed of the table may begin so."""
 
-    row: npt.NDArray[np.int64]
-    newer: npt.NDArray[np.int32]
+    row: npt.NDArray[np.int32]
     older: npt.NDArray[np.int32]
     seeds: npt.NDArray[np.uint64]
     is_used: npt.NDArray[np.bool_]
@@ -84,15 +85,15 @@ def aligned(newer: Ordered, older: Ordered, score_min: float) -> tuple[npt.NDArr
 
     Returns:
         The parts, ``int64[k, 6]``: pair; first word and the word after the last one in the newer and in the older text;
-        score in quarters of a point; by pair and newer text. And how many different selected seeds each pair has in
-        common, ``int32[m]``.
+        score in quarters of a point; by pair and newer text. And how many different selected seeds of the older text
+        the newer one has, ``int32[m]``.
     """
     m = len(newer.words)
     parts, seeds = np.empty((int((newer.words // _WORDS_MIN).sum()), _COLUMNS), np.int64), np.zeros(m, np.int32)
     most = [int(texts.words.max(initial=0)) for texts in (newer, older)]
     entries = 1 << (2 * most[0] + 1).bit_length()
     scratch = _Scratch(
-        np.empty(2 * _BAND + 2, np.int64), np.empty(most[0], np.int32), np.empty(most[1], np.int32),
+        np.empty(2 * _BAND + 2, np.int32), np.empty(most[1], np.int32),
         np.empty(entries, np.uint64), np.zeros(entries, np.bool_),
         np.empty(most[0], np.int32), np.empty(entries, np.int64), np.empty(entries, np.int32),
         np.empty(entries * _OCCURRENCES, np.int32), np.empty(1 << _FILTER_BITS, np.bool_),
@@ -128,25 +129,24 @@ def _is_same(texts, i):
 
 @inner
 def _fill_table(texts, i, scratch):
-    """Enter the selected seeds of a text in the table; return how many there are, and the mask of the table."""
-    first, words = texts.starts[i], texts.words[i]
-    selected = selected_positions(texts, i, scratch.newer)
-    if words > LISTED_WORDS:
-        _sort(scratch.newer[:selected])
+    """Enter the seeds of a text in the table; return how many there are, and the mask of the table."""
+    first, words, count = texts.starts[i], texts.words[i], np.int64(0)
+    while count < words and seed_end(texts.units, first, count, words) >= 0:
+        count += 1
     entries = np.int64(2)
-    while entries < 2 * selected:
+    while entries < 2 * count:
         entries *= 2
     mask = entries - 1
     scratch.is_used[:entries] = False
     scratch.filter[:] = False
-    for n in range(selected):
-        h = seed_hash(texts.units, first + scratch.newer[n], texts.mask)
-        scratch.filter[_begin(texts.units, first + scratch.newer[n], texts.mask)] = True
+    for n in range(count):
+        h = seed_hash(texts.units, first + n, texts.mask)
+        scratch.filter[_begin(texts.units, first + n, texts.mask)] = True
         at = _entry(scratch, h, mask)
         if not scratch.is_used[at]:
             scratch.is_used[at], scratch.seeds[at], scratch.pairs[at] = True, h, -1
         scratch.entries[n] = np.int32(at)
-    return selected, mask
+    return count, mask
 
 
 @inlined
@@ -162,29 +162,6 @@ def _entry(scratch, h, mask):
     while scratch.is_used[at] and scratch.seeds[at] != h:
         at = (at + 1) & mask
     return at
-
-
-@inner
-def _sort(values):
-    """Sort positions in ascending order, by a heap."""
-    n = len(values)
-    for begin in range(n // 2 - 1, -1, -1):
-        _sift(values, begin, n)
-    for end in range(n - 1, 0, -1):
-        values[0], values[end] = values[end], values[0]
-        _sift(values, 0, end)
-
-
-@inlined
-def _sift(values, root, end):
-    while 2 * root + 1 < end:
-        child = 2 * root + 1
-        if child + 1 < end and values[child] < values[child + 1]:
-            child += 1
-        if values[root] >= values[child]:
-            return
-        values[root], values[child] = values[child], values[root]
-        root = child
 
 
 @inner
@@ -251,7 +228,7 @@ def _parts(newer, older, pair, score_min, scratch, selected, parts, at):
     mask, passed = newer.mask, np.int64(0)
     left = _ROWS_A_WORD * n_words + _ROWS_FREE
     for n in range(selected):
-        entry, i = np.int64(scratch.entries[n]), np.int64(scratch.newer[n])
+        entry, i = np.int64(scratch.entries[n]), np.int64(n)
         if i < passed or scratch.pairs[entry] != pair:
             continue
         best = np.int64(0)
@@ -264,6 +241,13 @@ def _parts(newer, older, pair, score_min, scratch, selected, parts, at):
                 score += _WEIGHTS[newer.units[a + word] & _KIND]
             sides = newer.units, a, older.units, b, mask
             room = n_words - end, o_words - after, i - passed, j
+            wanted = min(_GAIN, score_min - score)
+            hoped = _hope(sides, end, after, room[0], 1, wanted)
+            if hoped + _hope(sides, i - 1, j - 1, room[2], -1, wanted - hoped) < wanted:
+                left -= 1
+                if left < 0:
+                    return at
+                continue
             gain, _, _, rows = _extend(sides, end, after, room[0], room[1], 1, _NARROW, _NARROW_DROP, _GAIN, scratch)
             left -= rows
             if gain < _GAIN and score + gain < score_min:
@@ -294,6 +278,29 @@ def _parts(newer, older, pair, score_min, scratch, selected, parts, at):
     return at
 
 
+@inlined
+def _hope(sides, i, j, room, step, wanted):
+    """Return what ``_extend`` gains on the narrow band at most, or ``wanted`` and more: each word counts as a match if
+    the band has an equal one. Most common seeds are chance, and this costs a tenth of the band."""
+    units, a, others, b, mask = sides
+    value, best = np.int64(0), np.int64(0)
+    for r in range(min(room, _HOPED_ROWS + 1)):
+        first = b + j + r * step - _NARROW
+        if r == _HOPED_ROWS or first < 0 or first + _HOPED_WIDTH > len(others):
+            return max(wanted, best)
+        code = units[a + i + r * step]
+        weight = _WEIGHTS[code & _KIND]
+        code &= mask
+        band, is_equal = others[first : first + _HOPED_WIDTH], False
+        for k in range(_HOPED_WIDTH):  # of constant length and without an early end: vector code
+            is_equal |= band[k] & mask == code
+        value += weight if is_equal else -_PENALTY
+        best = max(best, value)
+        if best >= wanted or value < -_NARROW_DROP:
+            break
+    return best
+
+
 @inner
 def _extend(sides, i, j, room_i, room_j, step, band, drop, gain, scratch):
     """Extend an alignment from words i and j on, in the direction of ``step``, until its score has dropped or gained so
@@ -302,31 +309,63 @@ def _extend(sides, i, j, room_i, room_j, step, band, drop, gain, scratch):
     Returns the best score, how many words of each text it takes, and how many rows were computed.
     """
     units, a, others, b, mask = sides
-    row = scratch.row
     width = 2 * band + 1
+    row = scratch.row[: width + 1]
     row[width] = _LOWEST
     for k in range(width):
-        row[k] = (band - k) * _PENALTY if k >= band else _LOWEST
+        row[k] = np.int32(band - k) * _PENALTY if k >= band else _LOWEST
     best, best_i, best_j, rows = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for r in range(1, room_i + 1):
         rows += 1
         code = units[a + i + (r - 1) * step]
         weight = _WEIGHTS[code & _KIND]
         code &= mask
-        top, left = _LOWEST, _LOWEST
-        at = b + j + (r - band - 1) * step
-        for k in range(width):
-            q = r + k - band
-            value = row[k + 1] - _PENALTY
-            if 1 <= q <= room_j:
-                is_equal = code == others[at] & mask
-                value = max(value, left - _PENALTY, row[k] + (weight if is_equal else -_PENALTY))
-            at += step
-            row[k] = left = value
-            if value > top:
-                top = value
-                if value > best:
-                    best, best_i, best_j = value, np.int64(r), np.int64(q)
+        first = b + j + (r - 1) * step - band
+        if r + band <= room_j and first >= 0 and first + width <= len(others):
+            top = _fill_row(row, others[first : first + width], code, mask, weight, step)
+        else:
+            top = _fill_edge(row, others, b + j + (r - band - 1) * step, r - band, room_j, code, mask, weight, step)
+        if top > best:
+            best, best_i, column = np.int64(top), np.int64(r), np.int64(0)
+            while row[column] != top:
+                column += 1
+            best_j = r + column - band
         if best >= gain or top < best - drop:
             break
     return best, best_i, best_j, rows
+
+
+@inlined
+def _fill_row(row, band, code, mask, weight, step):
+    """Write the next row of a band that is inside of the older text; return its greatest value."""
+    width, last = len(band), len(band) - 1
+    less = np.int32(-_PENALTY)  # numbers of 32 bits throughout, or fewer fit a vector
+    if step > 0:
+        for k in range(width):
+            matched = np.int32(row[k] + (weight if band[k] & mask == code else less))
+            row[k] = max(matched, np.int32(row[k + 1] + less))
+    else:
+        for k in range(width):
+            matched = np.int32(row[k] + (weight if band[last - k] & mask == code else less))
+            row[k] = max(matched, np.int32(row[k + 1] + less))
+    top = left = np.int32(_LOWEST)
+    for k in range(width):
+        left = max(row[k], np.int32(left + less))
+        row[k] = left
+        top = max(top, left)
+    return top
+
+
+@inlined
+def _fill_edge(row, others, at, q, room_j, code, mask, weight, step):
+    """The same where the band reaches beyond the older text, which has the words 1 to ``room_j``; the first is q."""
+    top = left = _LOWEST
+    for k in range(len(row) - 1):
+        value = row[k + 1] - _PENALTY
+        if 1 <= q <= room_j:
+            matched = row[k] + (weight if others[at] & mask == code else -_PENALTY)
+            value = max(value, left - _PENALTY, matched)
+        at, q = at + step, q + 1
+        row[k] = left = value
+        top = max(top, value)
+    return top

@@ -1,7 +1,8 @@
 """Seeds: a few words in a row that have one hash, and the evidence that words in order make.
 
 A seed is three words; an ideograph or a kana counts as half a word. A few of the seeds of a text are selected by robust
-winnowing (``winnowing``), so two texts that share ``window`` seeds in a row share a selected one.
+winnowing (``winnowing``), so of ``window`` seeds in a row one is selected. A text is held by its selected seeds, and
+looked up by all: so few are held, and changes of a quote hide none that a selection on both sides would have to share.
 
 The evidence of a text is a row of 16-bit units: the code of each word; of four words each the numbers of code points
 before them, four bits each; of each ``_BLOCK`` words where the first begins; and the selected seeds, as a bit for each
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.ordered.word_codes import IDEOGRAPH, KANA, LETTERS_MAX, WordCodes
+from neardup.features.tokens.bags import sorted_sets
 from neardup.machine.bits import lowest_bit
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import BASE, derive_seed, mix64
@@ -33,6 +35,7 @@ _POSITION = np.uint64(WINDOW_MAX)
 # Separates the seeds that winnowing selects by, and keys, from the other uses of a seed.
 _SELECT_PURPOSE, _KEY_PURPOSE = np.uint64(6 << 34), np.uint64((6 << 34) + 1)
 _ONE = np.uint64(1)
+_UNSELECTED = np.uint64(1 << 63)
 # Seeds are selected by the letters of their words, in four ranks; more letters of a word count for nothing.
 _LONG = 7
 _RANK_BITS, _RANK_SHIFT = np.uint64(2), np.uint64(62)
@@ -92,19 +95,16 @@ def ordered_units(
     return units, starts
 
 
-def selected_seeds(texts: Ordered) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Return the hashes of the selected seeds of n texts, in no order, and their starts, ``int64[n + 1]``."""
-    out, out_starts = np.empty(int(texts.words.sum()), np.uint64), np.zeros(len(texts.starts), np.int64)
-    scratch = np.empty(int(texts.words.max(initial=0)), np.int32)
-    _selected(texts, scratch, out, out_starts)
-    return out[: out_starts[-1]].copy(), out_starts
-
-
-def keys_of(seeds: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """Return the bucket keys of seeds."""
-    out = np.empty_like(seeds)
-    _keys(seeds, np.uint64(seed), out)
-    return out
+def seed_keys(texts: Ordered, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return a bucket key for each seed of n texts, once: those of the selected seeds first, each part in ascending
+    order of the seeds; their starts, ``int64[n + 1]``; and how many are of selected seeds, ``int64[n]``."""
+    most, n = int(texts.words.max(initial=0)), len(texts.words)
+    marked, marked_starts = np.empty(int(texts.words.sum()), np.uint64), np.zeros(n + 1, np.int64)
+    _mark(texts, np.empty(most, np.int32), np.empty(most, np.bool_), marked, marked_starts)
+    seeds, seed_starts = sorted_sets(marked[: marked_starts[-1]], marked_starts)
+    out, out_starts, selected = np.empty_like(seeds), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+    _keys(seeds, seed_starts, np.uint64(seed), out, out_starts, selected)
+    return out[: out_starts[-1]], out_starts, selected
 
 
 def positions_of(
@@ -237,21 +237,42 @@ def listed_position(units, begin, n):
     return np.int32(units[begin + 2 * n]) | np.int32(units[begin + 2 * n + 1]) << np.int32(16)
 
 
-@kernel("const Ordered, i32[], u64[], i64[]")
-def _selected(texts, scratch, out, out_starts):
+@kernel("const Ordered, i32[], bool[], u64[], i64[]")
+def _mark(texts, positions, is_selected, out, out_starts):
+    """Write the hash of each seed in 63 bits, below a bit that is set if the seed is not selected."""
     at = 0
     for i in range(len(texts.words)):
-        for n in range(selected_positions(texts, i, scratch)):
-            out[at] = seed_hash(texts.units, texts.starts[i] + scratch[n], texts.mask)
+        first, count = texts.starts[i], texts.words[i]
+        is_selected[:count] = False
+        for n in range(selected_positions(texts, i, positions)):
+            is_selected[positions[n]] = True
+        for n in range(count):
+            if seed_end(texts.units, first, n, count) < 0:
+                break
+            h = seed_hash(texts.units, first + n, texts.mask) >> _ONE
+            out[at] = h if is_selected[n] else h | _UNSELECTED
             at += 1
         out_starts[i + 1] = at
 
 
-@kernel("u64[], u64, u64[]")
-def _keys(seeds, seed, out):
-    key_seed = derive_seed(seed, _KEY_PURPOSE)
-    for i in range(len(seeds)):
-        out[i] = mix64(seeds[i] ^ key_seed)
+@kernel("u64[], i64[], u64, u64[], i64[], i64[]")
+def _keys(seeds, starts, seed, out, out_starts, selected):
+    key_seed, at = derive_seed(seed, _KEY_PURPOSE), 0
+    for i in range(len(selected)):
+        one, end = starts[i], starts[i + 1]
+        while one < end and seeds[one] < _UNSELECTED:
+            out[at] = mix64(seeds[one] ^ key_seed)
+            at, one = at + 1, one + 1
+        selected[i] = at - out_starts[i]
+        same, last = starts[i], one
+        for n in range(last, end):  # a seed may be selected at one place and not at another
+            wanted = seeds[n] & ~_UNSELECTED
+            while same < last and seeds[same] < wanted:
+                same += 1
+            if same == last or seeds[same] != wanted:
+                out[at] = mix64(wanted ^ key_seed)
+                at += 1
+        out_starts[i + 1] = at
 
 
 @kernel("const Ordered, i64[], i64[], i64[], i64[]")

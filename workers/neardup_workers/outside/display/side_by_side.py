@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neardup.documents.document import Explanation
-from neardup.documents.pieces import Marked, Novelty
+from neardup.documents.pieces import Marked, Novelty, Passage
 from neardup.pairs.explanations.passages import passages
 from neardup_workers.outside.process.printable import printable
 
@@ -48,7 +48,8 @@ def side_by_side(pair: PairLine, older: str, newer: str, explained: Explanation 
     """
     pieces, added = ((), None) if explained is None else (explained.sides, explained.novelty)
     sides = (Text(), Text())
-    styled = _of_parts(*pieces) if pieces else _of_texts(older, newer)
+    whole = passages(older, newer) if explained is None else explained.passages
+    styled = _of_parts(*pieces) if pieces else _styled(whole)
     for text, style in styled[0]:
         sides[0].append(_shown(text), style)
     at = 0
@@ -64,9 +65,8 @@ def side_by_side(pair: PairLine, older: str, newer: str, explained: Explanation 
     return table
 
 
-def _of_texts(older: str, newer: str) -> tuple[Styled, Styled]:
-    """Return both texts in pieces with their styles; the common ones are a longest common subsequence of words."""
-    found = passages(older, newer)
+def _styled(found: Sequence[Passage]) -> tuple[Styled, Styled]:
+    """Return both texts in pieces with their styles, from their passages."""
     first = [(passage.text, _STYLES[passage.kind]) for passage in found if passage.kind != "second"]
     return first, [(passage.text, _STYLES[passage.kind]) for passage in found if passage.kind != "first"]
 
@@ -75,7 +75,8 @@ def _of_parts(older: Sequence[Marked], newer: Sequence[Marked]) -> tuple[Styled,
     """Return both texts in pieces with their styles: those of a part as texts of their own, others as of one text."""
     texts = [{piece.passage: piece.text for piece in side if piece.passage is not None} for side in (older, newer)]
     inside = {
-        number: _of_texts(texts[0].get(number, ""), texts[1].get(number, "")) for number in {**texts[0], **texts[1]}
+        number: _styled(passages(texts[0].get(number, ""), texts[1].get(number, "")))
+        for number in {**texts[0], **texts[1]}
     }
     sides: tuple[Styled, Styled] = ([], [])
     for n, (side, kind) in enumerate(zip((older, newer), ("first", "second"), strict=True)):

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from neardup.deduplicator import Deduplicator
 from neardup.documents.document import Document
+from neardup.pairs.explanations.explain import explain
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.options.judging import ShowOptions
@@ -49,7 +50,8 @@ def run(options: ShowOptions, settings: Settings) -> None:
     for pair in chosen:
         older, newer = (texts.get((pair.collection, id_)) for id_ in pair[:2])
         if older is not None and newer is not None:
-            explained = comparing.explain(Document("older", older), Document("newer", newer))
+            both = Document("older", older), Document("newer", newer)
+            explained = explain(comparing.matcher, comparing.signer, *both, once=True)
             console.print(side_by_side(pair, older, newer, explained))
         else:
             left_out["pairs of documents that no PATH holds"] += 1

@@ -109,7 +109,7 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
     start = time.perf_counter()
     batch = signer.sign(documents).batch
     seconds = time.perf_counter() - start
-    keys = np.diff(SCHEMES[settings.scheme].keys(batch.evidence, settings.plan).starts)
+    keys = SCHEMES[settings.scheme].keys(batch.evidence, settings.plan).counts_added
     evidence = batch.fixed.size + batch.ragged.size
     count = max(batch.size, 1)
     cost = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
