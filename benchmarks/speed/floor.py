@@ -119,7 +119,9 @@ def run(size: Size) -> Iterator[Result]:
     features = [cut(c) for c in codes]
     assert sums["bare"] == sum(int(f.values.sum(dtype=np.uint64)) for f in features) % (1 << 64), "another hash"
     sketches = [scheme.evidence(f, plan).fixed for f in features]
-    assert all(np.array_equal(sign_codes(c, plan)[1], s) for c, s in zip(codes, sketches, strict=True)), "another row"
+    assert all(np.array_equal(sign_codes(c, plan).sketches, s) for c, s in zip(codes, sketches, strict=True)), (
+        "another row"
+    )
     yield from _rows(best, size_bytes, sum(map(len, batches)), sketches)
 
 

@@ -85,8 +85,9 @@ def make_batch(
 ) -> Batch:
     """Make a batch of these columns, all read-only: each mix of writable arrays would compile the kernels again."""
     fixed, ragged, starts = evidence
-    columns = ids, id_starts, times, contents, fixed, ragged, starts
-    batch = Batch._make(column.view() for column in columns)
+    batch = Batch(
+        ids.view(), id_starts.view(), times.view(), contents.view(), fixed.view(), ragged.view(), starts.view()
+    )
     for column in batch:
         column.setflags(write=False)
     return batch

@@ -34,7 +34,7 @@ from neardup.pairs.json_lines import Unread
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
-from neardup.pairs.values import PlainReader, admitted, converted, wrong_values
+from neardup.pairs.values import PlainReaders, admitted, converted, wrong_values
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
@@ -85,7 +85,7 @@ class Signer:
         self.config, self._queries = config, queries
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
-        self._readers: list[PlainReader] = []  # those that no thread uses now
+        self._plain = PlainReaders(config.text_characters_max, separate=config.separate)
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,17 +95,8 @@ class Signer:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
         if type(documents) is not list and isinstance(documents, DocumentColumns):
             return self._sign_columns(documents)
-        if self.config.plan.kind != "text":
-            return self._sign_any(documents)
-        try:
-            reader = self._readers.pop()
-        except IndexError:
-            reader = PlainReader(self.config.text_characters_max, separate=self.config.separate)
-        try:
-            plain = reader.read(documents)
-            return self._sign_any(documents) if plain is None else self._sign_admitted(*plain)
-        finally:
-            self._readers.append(reader)
+        signed = self._plain.read(documents, self._sign_admitted) if self.config.plan.kind == "text" else None
+        return self._sign_any(documents) if signed is None else signed
 
     def _sign_any(self, documents: Sequence[Document]) -> Signed:
         """The same for documents that may have values of any types."""

@@ -7,13 +7,14 @@ of a name and without a list for each field. The functions for the others conver
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from neardup.pairs.batches import MICROSECONDS, Batch, id_column, microseconds_o
 from neardup.pairs.json_lines import Unread, event_seconds, unread_time
 from neardup.window import NO_TIME
 
+_T = TypeVar("_T")
 # Where CPython keeps what is read of an object, in bytes from its address: its type, the number of a float, the first
 # item of a tuple. Then the addresses of three types, and of ``None``.
 _LAYOUT = np.array(
@@ -117,6 +119,8 @@ def _seconds_of(value: Any, unread: Unread) -> Any:
 def warn_of_types(refusals: Sequence[Refusal], stacklevel: int) -> None:
     """Warn of refused values of a wrong type, by reason: a program is wrong there, not its data, and an answer of pairs
     does not show it."""
+    if not refusals:
+        return
     found = Counter(refusal.reason for refusal in refusals if refusal.reason.endswith("_type"))
     for reason, count in found.items():
         example = next(refusal for refusal in refusals if refusal.reason == reason)
@@ -250,6 +254,27 @@ class PlainReader:
         else:
             held = without_longer(texts, self._characters_max, rows)
         return Plain(HeldDocuments(rows, held), Column(ids[:id_bytes].copy(), id_starts.copy()), times.copy(), {})
+
+
+class PlainReaders:
+    """Readers of plain documents, with the arguments of one. Threads may share them."""
+
+    def __init__(self, characters_max: int, *, separate: bool) -> None:
+        self._make = functools.partial(PlainReader, characters_max, separate=separate)
+        self._idle: list[PlainReader] = []  # those that no thread uses now
+
+    def read(self, documents: Sequence[Document], then: Callable[..., _T]) -> _T | None:
+        """Return what ``then`` makes of the fields of ``Plain``, which are valid until it returns; ``None`` if one of
+        the documents is not plain."""
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            reader = self._make()
+        try:
+            plain = reader.read(documents)
+            return None if plain is None else then(*plain)
+        finally:
+            self._idle.append(reader)
 
 
 def _columns(n: int, id_bytes: int) -> _Columns:

@@ -9,6 +9,7 @@ what a pair has in common follows from two pieces of evidence. So two machines n
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -252,7 +253,18 @@ NO_PAYLOADS: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 
 def fixed_evidence(fixed: npt.NDArray[np.uint8]) -> Evidence:
     """Return evidence without a ragged part, from ``uint8[n, width]``."""
-    return Evidence(fixed, np.empty(0, np.uint8), np.zeros(len(fixed) + 1, np.int64))
+    return Evidence(fixed, _NO_BYTES, _no_starts(len(fixed)))
+
+
+_NO_BYTES: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+_NO_BYTES.setflags(write=False)
+
+
+@functools.lru_cache(maxsize=64)
+def _no_starts(n: int) -> Starts:
+    starts = np.zeros(n + 1, np.int64)
+    starts.setflags(write=False)
+    return starts
 
 
 def ragged_evidence(values: npt.NDArray[Any], starts: Starts, fixed: npt.NDArray[np.uint8] | None = None) -> Evidence:
@@ -272,11 +284,9 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
 def with_first(section: Evidence, evidence: Evidence) -> Evidence:
     """Return evidence whose ragged part begins with the ragged part of ``section``, whose first four bytes are its
     length."""
-    first, rest = np.diff(section.starts), np.diff(evidence.starts)
-    starts = starts_of_lengths(first + rest)
+    starts = section.starts + evidence.starts
     out = np.empty(int(starts[-1]), np.uint8)
-    _copy(section.ragged, section.starts[:-1], first, out, starts[:-1])
-    _copy(evidence.ragged, evidence.starts[:-1], rest, out, starts[:-1] + first)
+    _interleave(section.ragged, section.starts, evidence.ragged, evidence.starts, out)
     return Evidence(evidence.fixed, out, starts)
 
 
@@ -339,6 +349,14 @@ def select_ragged(
 def _copy(data, begins, lengths, out, out_begins):
     for i in range(len(begins)):
         copy_range(data, begins[i], out, out_begins[i], lengths[i])
+
+
+@kernel("const u8[], const i64[], const u8[], const i64[], u8[]", direct=True)
+def _interleave(first, first_starts, second, second_starts, out):
+    for i in range(len(first_starts) - 1):
+        begin, middle, end = first_starts[i], first_starts[i + 1], second_starts[i + 1]
+        copy_range(first, begin, out, begin + second_starts[i], middle - begin)
+        copy_range(second, second_starts[i], out, middle + second_starts[i], end - second_starts[i])
 
 
 @kernel("const u8[], const i64[], const i64[], i64[], u8[]")

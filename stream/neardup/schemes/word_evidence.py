@@ -45,10 +45,17 @@ def check_novelty(novelty: str, kind: str) -> None:
 def with_word_sets(sign: Signs) -> Signs:
     """Return the function that also keeps the words and numbers of each text, where ``novelty`` asks for them."""
 
+    without: tuple[Any, Any] = None, None  # the plan that came last, and the same without novelty
+
     def signed(scheme: object, documents: Sequence[Document], plan: Any) -> Signing:
+        nonlocal without
         if plan.novelty == "off":
             return sign(scheme, documents, plan)
-        signing = sign(scheme, documents, plan._replace(novelty="off"))
+        last, plain = without
+        if last is not plan:
+            plain = plan._replace(novelty="off")
+            without = plan, plain
+        signing = sign(scheme, documents, plain)
         codes, held = signing.codes, signing.held
         assert codes is not None, "novelty is for texts"  # ``check_novelty``
         assert held is not None, "with the normalised texts come the raw ones"

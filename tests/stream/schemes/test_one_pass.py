@@ -18,6 +18,7 @@ from neardup.features.texts.shingles import chars, words
 from neardup.schemes.interface import sign_features
 from neardup.schemes.kinds.one_pass import sign_chars, sign_words
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.banding import sketch
 
 SIGN: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
     "chars": (sign_chars, chars),
@@ -50,8 +51,13 @@ def expected(
 
 
 def signed(kind: str, codes: CodePoints, k: int, bits: int, rows: int) -> list[tuple[list[int], tuple[int, ...], int]]:
-    found = SIGN[kind][0](codes, k, bits, rows, 7)
-    return [(row, tuple(pair), n) for row, pair, n in zip(*(x.tolist() for x in found), strict=True)]  # type: ignore
+    sketches, contents, counts, shingles, fewest = SIGN[kind][0](codes, k, bits, rows, 7, 64)  # type: ignore[misc]
+    assert (shingles, fewest) == (sum(counts), min(counts, default=0))
+    for size in (8, 16, 32):
+        part = SIGN[kind][0](codes, k, bits, rows, 7, size).sketches.tolist()  # type: ignore[attr-defined]
+        assert part == sketch(sketches.view(np.uint64), size).tolist()
+    found = sketches.view(np.uint64), contents, counts
+    return [(row, tuple(pair), n) for row, pair, n in zip(*(x.tolist() for x in found), strict=True)]
 
 
 @every_kind
@@ -90,10 +96,10 @@ def test_long_texts_are_signed_by_the_definition(kind: str, name: str, k: int) -
 def test_the_bound_follows_texts_that_repeat_themselves() -> None:
     """A hundred texts of few shingles, then a hundred of many: each text has the row that it has alone."""
     texts = [prose(10, seed=i) * 60 for i in range(100)] + [prose(700, seed=i) for i in range(100)]
-    together = sign_chars(codes_of(*texts), 5, 64, 126, 1)
+    together = sign_chars(codes_of(*texts), 5, 64, 126, 1, 64)
     for i in (0, 50, 99, 100, 101, 150, 199):
-        alone = sign_chars(codes_of(texts[i]), 5, 64, 126, 1)
-        assert np.array_equal(alone.signatures[0], together.signatures[i])
+        alone = sign_chars(codes_of(texts[i]), 5, 64, 126, 1, 64)
+        assert np.array_equal(alone.sketches[0], together.sketches[i])
         assert np.array_equal(alone.contents[0], together.contents[i])
 
 

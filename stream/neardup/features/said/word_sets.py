@@ -25,6 +25,7 @@ whether it is a name.
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +46,7 @@ from neardup.features.said.word_tables import (
     word_tables,
 )
 from neardup.features.texts.normalize import CodePoints
+from neardup.features.tokens.bags import lengths_within
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import mix64
 
@@ -95,22 +97,42 @@ def word_sets(
     Returns:
         The units of all sets, and where each begins, ``int64[n + 1]``.
     """
-    longest = codes.longest
-    kept = min(longest + 1, WORDS_MAX), min(longest + 1, NUMBERS_MAX)
-    seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
-    n = len(codes.lengths)
+    n, most = len(codes.lengths), WORDS_MAX + NUMBERS_MAX
     if names is None:
         names = Names(np.empty(0, np.uint64), np.zeros(n + 1, np.int64))
-    most = int(np.diff(names.starts).max(initial=0))
-    scratch = _Scratch(
-        seen, np.empty(1 << (2 * most).bit_length(), np.uint64), np.empty(kept[0], np.uint32),
-        np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32), np.empty(kept[1], np.uint32),
+    scratch = _kept.scratch_for(codes.longest, lengths_within(names.starts)[1])
+    characters = codes.characters if codes.longest <= most else int(np.minimum(codes.lengths, most).sum())
+    out, starts = np.empty(n * (HEADER_UNITS + 2) + 2 * characters, np.uint32), np.empty(n + 1, np.int64)
+    return out[: _make_sets(codes, names, word_tables(), scratch, words, out, starts)].copy(), starts
+
+
+class _Kept(threading.local):
+    """The scratch of a thread, with room for the longest text and the most names of a text so far; 1 MB at most."""
+
+    def __init__(self) -> None:
+        self._scratch, self._longest, self._names = _scratch(0, 0), 0, 0
+
+    def scratch_for(self, longest: int, names: int) -> _Scratch:
+        """Return scratch for texts of so many code points and names at most."""
+        if names > WORDS_MAX:
+            return _scratch(longest, names)  # not kept: such texts are rare
+        if longest > self._longest or names > self._names:
+            self._longest, self._names = max(longest, self._longest), max(names, self._names)
+            self._scratch = _scratch(self._longest, self._names)
+        return self._scratch
+
+
+def _scratch(longest: int, names: int) -> _Scratch:
+    words, numbers = min(longest + 1, WORDS_MAX), min(longest + 1, NUMBERS_MAX)
+    seen = np.empty(1 << (2 * min(longest + 1, words + numbers) - 1).bit_length(), np.uint64)
+    return _Scratch(
+        seen, np.empty(1 << (2 * names).bit_length(), np.uint64), np.empty(words, np.uint32),
+        np.empty(words, np.uint32), np.empty(numbers, np.uint32), np.empty(numbers, np.uint32),
         np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(7, np.int64),
     )  # fmt: skip
-    room = n * (HEADER_UNITS + 2) + int(2 * np.minimum(codes.lengths, sum(kept)).sum())
-    out, starts = np.empty(room, np.uint32), np.zeros(n + 1, np.int64)
-    _make_sets(codes, names, word_tables(), scratch, words, out, starts)
-    return out[: starts[-1]].copy(), starts
+
+
+_kept = _Kept()
 
 
 @inlined
@@ -120,9 +142,9 @@ def _one_stem(token):
     return half | half << np.uint32(16)
 
 
-@kernel("CodePoints, Names, const word_tables.WordTables, _Scratch, bool, u32[], i64[]")
+@kernel("CodePoints, Names, const word_tables.WordTables, _Scratch, bool, u32[], i64[]", direct=True)
 def _make_sets(codes, names, tables, scratch, with_words, out, starts):
-    at = np.int64(0)
+    at = starts[0] = np.int64(0)
     for i in range(len(codes.lengths)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
         scratch.counts[:] = 0
@@ -137,6 +159,7 @@ def _make_sets(codes, names, tables, scratch, with_words, out, starts):
             _scan(codes.narrow[first:end], tables, scratch, entries - 1, with_words)
         at = _write(scratch, out, at)
         starts[i + 1] = at
+    return at
 
 
 @inner

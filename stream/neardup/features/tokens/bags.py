@@ -29,8 +29,7 @@ _CROWD = 128
 def sorted_bags(values: Elements, starts: Starts) -> Elements:
     """Each bag ``values[starts[i]:starts[i + 1]]`` in ascending order, under the same starts."""
     out = np.empty_like(values)
-    longest = int(np.diff(starts).max(initial=0))
-    _sort(np.ascontiguousarray(values), starts, bucket_counts(longest), out)
+    _sort(np.ascontiguousarray(values), starts, bucket_counts(lengths_within(starts)[1]), out)
     return out
 
 
@@ -41,10 +40,8 @@ def sorted_sets(values: Elements, starts: Starts) -> tuple[Elements, Starts]:
     >>> [x.tolist() for x in sorted_sets(np.array([3, 1, 3, 7], np.uint64), np.array([0, 3, 4]))]
     [[1, 3, 7], [0, 2, 3]]
     """
-    out = sorted_bags(values, starts)
-    out_starts = np.zeros(len(starts), np.int64)
-    _unique(out, starts, out_starts)
-    return out[: out_starts[-1]], out_starts
+    out, out_starts = sorted_bags(values, starts), np.empty(len(starts), np.int64)
+    return out[: _unique(out, starts, out_starts)], out_starts
 
 
 def numbered(values: Elements, starts: Starts, bits: int) -> Elements:
@@ -58,6 +55,16 @@ def numbered(values: Elements, starts: Starts, bits: int) -> Elements:
 def bucket_counts(elements: int) -> npt.NDArray[np.int64]:
     """Scratch for ``sort_bag`` of at most so many elements."""
     return np.empty(1 << max(elements - 1, 1).bit_length(), np.int64)
+
+
+@kernel("const i64[]")
+def lengths_within(starts):
+    """The least and the greatest length of ranges one after the other, whose starts these are; 0 for none."""
+    least, most = np.int64(0), np.int64(0)
+    for i in range(len(starts) - 1):
+        length = starts[i + 1] - starts[i]
+        least, most = length if i == 0 else min(least, length), max(most, length)
+    return least, most
 
 
 @kernel("u64[], i64[], i64[], u64[]")
@@ -135,14 +142,15 @@ def _sift(heap, at, end):
 
 @kernel("u64[], i64[], i64[]")
 def _unique(values, starts, out_starts):
-    """Move the distinct elements of each bag to the front, in place."""
-    at = 0
+    """Move the distinct elements of each bag to the front, in place; return how many there are."""
+    at = out_starts[0] = 0
     for i in range(len(starts) - 1):
         for j in range(starts[i], starts[i + 1]):
             if j == starts[i] or values[j] != values[j - 1]:
                 values[at] = values[j]
                 at += 1
         out_starts[i + 1] = at
+    return at
 
 
 @kernel("u64[], i64[], u64")

@@ -33,23 +33,32 @@ from neardup.schemes.signatures.one_permutation import (
     sign_short,
 )
 
+# Room for shingles that a thread keeps, at least and at most: 64 kB to 1 MB.
+_LEAST_SHINGLES, _KEPT_SHINGLES = 1 << 12, 1 << 16
+_BYTE, _BYTE_BITS = np.uint64(0xFF), np.uint64(8)
+
 
 class SignedTexts(NamedTuple):
-    """Signatures ``uint64[n, rows]``, content hashes ``uint64[n, 2]`` and numbers of shingles ``int64[n]`` of n texts.
+    """Sketches ``uint8[n, width]``, content hashes ``uint64[n, 2]`` and numbers of shingles ``int64[n]`` of n texts;
+    the sum of the numbers, and the least one (0 for no text).
 
     A text without a shingle has infinity in every row.
     """
 
-    signatures: npt.NDArray[np.uint64]
+    sketches: npt.NDArray[np.uint8]
     contents: npt.NDArray[np.uint64]
     counts: npt.NDArray[np.int64]
+    shingles: int
+    fewest: int
 
 
 class _Scratch(NamedTuple):
-    """The arrays that the kernels write: ``shingles`` and ``tokens`` (``uint64``) have room for the longest text."""
+    """The arrays that the kernels write: ``row`` is the signature of a text; ``shingles`` and ``tokens`` (``uint64``)
+    have room for the longest text."""
 
     grams: GramScratch
     rows: RowScratch
+    row: npt.NDArray[np.uint64]
     shingles: npt.NDArray[np.uint64]
     tokens: npt.NDArray[np.uint64]
 
@@ -61,33 +70,36 @@ class _WordRules(NamedTuple):
     block: WordScratch
 
 
-def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
-    """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash."""
-    out = _results(codes, rows)
-    scratch = _scratch(codes, "chars", k, rows)
-    _sign_chars(codes, k, _mask(bits), np.uint64(seed), scratch, *out)
-    return out
+def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
+    """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash, and a sketch has
+    ``sketch_bits`` of each row."""
+    out = _results(codes, rows, sketch_bits)
+    sizes = _sign_chars(codes, k, *_numbers(bits, seed), _scratch(codes, "chars", k, rows), *out)
+    return SignedTexts(*out, *sizes)
 
 
-def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
-    """Sign texts by k consecutive words; a shingle is ``bits`` (32 or 64) of its hash."""
-    out = _results(codes, rows)
-    rules = _WordRules(word_tables(), word_scratch())
-    scratch = _scratch(codes, "words", k, rows)
-    _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, scratch, *out)
-    return out
+def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
+    """Sign texts by k consecutive words, in the same way."""
+    out = _results(codes, rows, sketch_bits)
+    rules = _WordRules(word_tables(), _kept.words)
+    sizes = _sign_words(codes, k, *_numbers(bits, seed), rules, _scratch(codes, "words", k, rows), *out)
+    return SignedTexts(*out, *sizes)
 
 
-def _results(codes: CodePoints, rows: int) -> SignedTexts:
+def _results(
+    codes: CodePoints, rows: int, sketch_bits: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     n = len(codes.starts)
-    return SignedTexts(np.empty((n, rows), np.uint64), np.empty((n, 2), np.uint64), np.empty(n, np.int64))
+    return np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
 
 
 class _Kept(threading.local):
-    """The scratch of a thread whose size does not depend on the texts, by unit, k and rows."""
+    """The scratch of a thread, by unit, k and rows; its room for shingles is that of the longest text so far, up to
+    ``_KEPT_SHINGLES``."""
 
     def __init__(self) -> None:
-        self.scratch: dict[tuple[str, int, int], tuple[GramScratch, RowScratch]] = {}
+        self.scratch: dict[tuple[str, int, int], _Scratch] = {}
+        self.words = word_scratch()
 
 
 _kept = _Kept()
@@ -95,10 +107,14 @@ _kept = _Kept()
 
 def _scratch(codes: CodePoints, unit: str, k: int, rows: int) -> _Scratch:
     key = unit, k, rows
-    if key not in _kept.scratch:
-        _kept.scratch[key] = gram_scratch(k), row_scratch(rows, _survivors(*key))
-    shingles, tokens = np.empty((2, codes.longest), np.uint64)
-    return _Scratch(*_kept.scratch[key], shingles, tokens)
+    scratch = _kept.scratch.get(key)
+    if scratch is None or len(scratch.shingles) < codes.longest:
+        shingles, tokens = np.empty((2, max(codes.longest, _LEAST_SHINGLES)), np.uint64)
+        row = np.empty(rows, np.uint64)
+        scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, shingles, tokens)
+        if codes.longest <= _KEPT_SHINGLES:
+            _kept.scratch[key] = scratch
+    return scratch
 
 
 @functools.cache
@@ -109,39 +125,52 @@ def _survivors(unit: str, k: int, rows: int) -> npt.NDArray[np.float64]:
     return first_survivors(rows)
 
 
-def _mask(bits: int) -> np.uint64:
-    return np.uint64((1 << bits) - 1)
+@functools.cache
+def _numbers(bits: int, seed: int) -> tuple[np.uint64, np.uint64]:
+    """The mask of a shingle, and the seed."""
+    return np.uint64((1 << bits) - 1), np.uint64(seed)
 
 
-@kernel("CodePoints, i64, u64, u64, _Scratch, u64[,], u64[,], i64[]", direct=True)
-def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
+@kernel("CodePoints, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_chars(codes, k, mask, seed, scratch, sketches, contents, counts):
+    shingles, fewest = np.int64(0), np.int64(codes.longest)
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
         if codes.is_wide[i]:
             text = codes.wide[first:end]
-            counts[i] = _sign_units(text, k, mask, seed, scratch, signatures[i], contents[i])
+            counts[i] = _sign_units(text, k, mask, seed, scratch, contents[i])
         else:
             plain = codes.narrow[first:end]
-            counts[i] = _sign_units(plain, k, mask, seed, scratch, signatures[i], contents[i])
+            counts[i] = _sign_units(plain, k, mask, seed, scratch, contents[i])
+        _put_sketch(scratch.row, sketches[i])
+        shingles += counts[i]
+        fewest = min(fewest, counts[i])
+    return shingles, fewest
 
 
-@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u64[,], u64[,], i64[]", direct=True)
-def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, counts):
+@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts):
+    shingles, fewest = np.int64(0), np.int64(codes.longest)
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
         if codes.is_wide[i]:
             count = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
         else:
             count = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
-        counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, signatures[i], contents[i])
+        counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, contents[i])
+        _put_sketch(scratch.row, sketches[i])
+        shingles += counts[i]
+        fewest = min(fewest, counts[i])
+    return shingles, fewest
 
 
 @inner
-def _sign_units(units, k, mask, seed, scratch, row, content):
-    """Sign the k-grams of units; returns how many there are.
+def _sign_units(units, k, mask, seed, scratch, content):
+    """Sign the k-grams of units, to ``scratch.row``; returns how many there are.
 
     Only ``kgrams`` depends on the type of units: the rest is compiled once.
     """
+    row = scratch.row
     row[:] = INFINITY
     content[:] = 0
     n = np.int64(len(units))
@@ -187,3 +216,16 @@ def _take_all(shingles, mask, seed, scratch, row, sums):
         second += bag_term(shingles[i])
     sums[0], sums[1] = first, second
     sign_short(shingles, seed, scratch, row)
+
+
+@inner
+def _put_sketch(row, out):
+    """Write the low bits of each number of a row, the lowest byte first."""
+    size = len(out) // len(row)
+    if size == 2:  # the default: vector code
+        for r in range(len(row)):
+            out[2 * r], out[2 * r + 1] = row[r] & _BYTE, (row[r] >> _BYTE_BITS) & _BYTE
+        return
+    for r in range(len(row)):
+        for byte in range(size):
+            out[r * size + byte] = (row[r] >> (_BYTE_BITS * np.uint64(byte))) & _BYTE

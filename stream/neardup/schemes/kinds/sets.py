@@ -27,7 +27,7 @@ from neardup.features.texts.reading import read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from neardup.features.texts.words import StopList
 from neardup.features.tokens import verify
-from neardup.features.tokens.bags import numbered, sorted_sets
+from neardup.features.tokens.bags import lengths_within, numbered, sorted_sets
 from neardup.features.tokens.elements import TOKENS_MAX, RatingRule, elements
 from neardup.machine.kernels.hashing import hash_bags
 from neardup.schemes.interface import (
@@ -215,7 +215,7 @@ def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
     values, starts = reading.features
     bits = 8 * plan.shingle_bytes
     if plan.shingle_bytes < values.itemsize:
-        values = values & np.uint64((1 << bits) - 1)
+        np.bitwise_and(values, np.uint64((1 << bits) - 1), out=values)
     if plan.of_bags:
         values = numbered(values, starts, bits)
     elif split is None:  # an element that a document gives twice does not change its content
@@ -233,9 +233,9 @@ def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
 def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> Reading:
     codes, refused, held = read_texts(documents, plan.normal_form, plan.text_characters_max)
     shingles = split(codes, plan.k, plan.stops)
-    counts = np.diff(shingles.starts)
     starts, characters = shingles.starts, codes.characters
-    if not counts.all():  # rare: leave out documents without features
+    if not lengths_within(starts)[0]:  # rare: leave out documents without features
+        counts = np.diff(starts)
         _refuse_bare(refused, counts)
         starts = np.append(shingles.starts[:-1][counts > 0], shingles.starts[-1:])
         codes = codes.select(counts > 0)
@@ -331,20 +331,18 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
         return sign_features(scheme, documents, plan)
     codes, refused, held = read_texts(documents, plan.normal_form, plan.text_characters_max)
     characters = codes.characters
-    contents, sketches, counts = sign_codes(codes, plan)
-    if not counts.all():
+    sketches, contents, counts, shingles, fewest = sign_codes(codes, plan)
+    if not fewest:
         _refuse_bare(refused, counts)
         contents, sketches, codes = contents[counts > 0], sketches[counts > 0], codes.select(counts > 0)
-    return Signing(contents, fixed_evidence(sketches), refused, characters, int(counts.sum()), codes, held)
+    return Signing(contents, fixed_evidence(sketches), refused, characters, shingles, codes, held)
 
 
-def sign_codes(
-    codes: CodePoints, plan: SetPlan
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return contents, sketches and numbers of shingles of normalised texts, by one permutation."""
-    sign = ONE_PASS[plan.shingles]
-    signatures, contents, counts = sign(codes, plan.k, 8 * plan.shingle_bytes, plan.signature_rows, plan.seed)
-    return contents, banding.sketch(signatures, plan.tuning.sketch_bits), counts
+def sign_codes(codes: CodePoints, plan: SetPlan) -> one_pass.SignedTexts:
+    """Return sketches, contents and numbers of shingles of normalised texts, by one permutation."""
+    tuning = plan.tuning
+    shape = plan.k, 8 * plan.shingle_bytes, tuning.bands * tuning.rows, plan.seed, tuning.sketch_bits
+    return ONE_PASS[plan.shingles](codes, *shape)
 
 
 def sample(text: str, plan: SetPlan) -> Document:

@@ -30,6 +30,8 @@ def with_short_texts(sign: Signs) -> Signs:
         if not plan.characters_min:
             return signing
         assert signing.codes is not None, "characters_min is for texts"  # ``sets.plan``
+        if signing.codes.shortest >= plan.characters_min:
+            return signing
         return _equality_only(signing, signing.codes.lengths < plan.characters_min)
 
     return signed

@@ -30,6 +30,7 @@ shift (Dietzfelbinger, Hagerup, Katajainen, Penttonen, "A reliable randomized al
 from __future__ import annotations
 
 import math
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -97,8 +98,20 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
     True
     """
     signatures = np.empty((len(starts) - 1, rows), np.uint64)
-    _sign(values, starts, np.uint64(seed), row_scratch(rows), signatures)
+    if rows not in _kept.scratch:
+        _kept.scratch[rows] = row_scratch(rows)
+    _sign(values, starts, np.uint64(seed), _kept.scratch[rows], signatures)
     return signatures
+
+
+class _Kept(threading.local):
+    """The scratch of a thread, by the number of rows."""
+
+    def __init__(self) -> None:
+        self.scratch: dict[int, RowScratch] = {}
+
+
+_kept = _Kept()
 
 
 def first_survivors(rows: int) -> npt.NDArray[np.float64]:
