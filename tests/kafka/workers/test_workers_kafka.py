@@ -93,6 +93,22 @@ def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, b
     transport.close()
 
 
+def test_partitions_are_added_to_all_topics_of_documents_by_one_command(deployment: Deployment) -> None:
+    """With verdicts on; a topic of verdicts that has fewer is a problem before a linker ends."""
+    deployment.environment["NEARDUP_VERDICTS"] = "true"
+    assert deployment.run("topics", "create").returncode == 0
+    grown = deployment.run("topics", "create", "--grow", "--documents-partitions", "6")
+    assert grown.returncode == 0, grown.stderr
+    transport = KafkaTransport(KafkaSettings(deployment.environment["NEARDUP_BOOTSTRAP_SERVERS"]))
+    prefix = deployment.environment["NEARDUP_TOPIC_PREFIX"]
+    assert transport.partitions(f"{prefix}documents") == transport.partitions(f"{prefix}documents.unique") == 6
+    transport.set_partitions(f"{prefix}documents", 7)
+    transport.close()
+    status = deployment.run("status", "--json")
+    assert status.returncode == 7
+    assert "neardup topics create --grow --documents-partitions 7" in status.stdout
+
+
 def test_a_worker_of_another_deployment_or_with_other_settings_ends_and_says_so(deployment: Deployment) -> None:
     """The first deployment of a prefix owns it; the settings that decide results are those of topics create."""
     assert deployment.run("topics", "create").returncode == 0

@@ -57,6 +57,17 @@ def test_a_linker_whose_kept_records_are_lost_says_so(topic: str) -> None:
         world.turns()
 
 
+@pytest.mark.parametrize("topic", ["originals", "sources"])
+def test_a_linker_whose_kept_records_are_lost_in_part_says_so(topic: str) -> None:
+    """Retention by time was on for a while: the last step is there, older records are not."""
+    world = _long_story()
+    name = getattr(world.topics, topic)
+    world.memory.log(name, 0).trim(1)
+    _restart(world)
+    with pytest.raises(RecordsLostError, match=f"^{name} begins at 1: records before .* --allow-gap: later copies"):
+        world.turns()
+
+
 def test_a_linker_goes_on_without_lost_records_where_that_is_wanted() -> None:
     """Its verdicts go on; a document is compared with no content of the lost stories."""
     world = _long_story(allow_gap=True)

@@ -11,6 +11,7 @@ from neardup_workers.doing.stages.agreement import agree, check_agreed
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.protocol import Message
 
 _WAS = "but was 1000000000.0"
 
@@ -135,3 +136,22 @@ def test_a_member_checks_after_each_rebalance_before_it_reads() -> None:
         other.poll(0.0, 1)
     assert len(checks) >= 2
     assert len(set(checks)) == len(checks)
+
+
+def test_what_was_written_is_awaited_before_it_is_compared() -> None:
+    """The marker of a commit follows its answer: an open transaction hides the record for a while."""
+    bench = Bench()
+    transport, topic = MemoryTransport(bench.cluster), bench.names.topics.settings
+    other = transport.producer("late")
+    other.begin()
+    other.send(Message(topic, 0, b"x", b"x"))
+    other.flush()
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        other.abort()
+
+    new = bench.settings.model_copy(update={"window_seconds": 50.0})
+    assert agree(transport, new, sleep) == f"window_seconds is 50.0, {_WAS}"
+    assert len(naps) == 1

@@ -51,11 +51,7 @@ def test_each_class_of_settings_has_its_steps() -> None:
     assert together.means.startswith("In force for all")
     assert together.commands[:2] == ("# end all workers, then:", "neardup topics create --set=fields=text=a,time=b")
     (topics,) = steps("documents_partitions=4")
-    at = "--bootstrap-server localhost:9092"
-    assert topics.commands == tuple(
-        f"kafka-topics.sh {at} --alter --topic {name} --partitions 4  # more, never fewer"
-        for name in ("documents", "candidates")
-    )
+    assert topics.commands == ("neardup topics create --grow --documents-partitions 4  # more, never fewer",)
     (kept,) = steps("retention_seconds=3600")
     assert all("--add-config retention.ms=3600000" in line for line in kept.commands)
     assert len(kept.commands) == 3  # documents, dead letters, candidates

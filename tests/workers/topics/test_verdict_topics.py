@@ -26,11 +26,11 @@ from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
 from neardup_workers.outside.topics.names import FILTER, LINK, names_of
-from neardup_workers.outside.topics.rules import judge, topic_plans
+from neardup_workers.outside.topics.rules import judge, judge_together, refusal, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
 from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs, parse_run
 from neardup_workers.running.commands.tail import follow
-from neardup_workers.running.commands.topics.making import fail_if_lost
+from neardup_workers.running.commands.topics.making import fail_if_lost, grow_partitions
 from neardup_workers.running.service.roles import ROLES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
@@ -207,3 +207,32 @@ def test_verdicts_can_begin_next_to_a_log_with_records() -> None:
     bench = Bench()
     bench.cluster.append(bench.names.topics.signed, 0, b"1", b"1", None)
     fail_if_lost(MemoryTransport(bench.cluster), settings_of(verdicts=True))
+
+
+def test_topics_of_verdicts_have_as_many_partitions_as_documents() -> None:
+    """A linker would end at a document of a partition that they lack; the finding names the command that grows all."""
+    settings = settings_of(verdicts=True)
+    topics = names_of(settings).topics
+    judged = {
+        plan.name: judge(plan, 16 if plan.name == topics.documents else plan.partitions, plan.configs)
+        for plan in topic_plans(settings)
+    }
+    wrong = {name for name, rows in judge_together(settings, judged).items() if any(row.problem for row in rows)}
+    assert wrong == {topics.verdicts, topics.unique}
+    assert "neardup topics create --grow --documents-partitions 16" in refusal(judge_together(settings, judged))
+
+
+def test_topics_grow_together_and_documents_last() -> None:
+    """Those that have as many keep them."""
+    settings, made = settings_of(verdicts=True, documents_partitions=5), []
+    topics = names_of(settings).topics
+
+    class Admin:
+        def partitions(self, topic: str) -> int:
+            return 6 if topic == topics.candidates else 2
+
+        def set_partitions(self, topic: str, count: int) -> None:
+            made.append((topic, count))
+
+    grow_partitions(Admin(), settings)  # type: ignore[arg-type]
+    assert made == [(topics.verdicts, 5), (topics.unique, 5), (topics.documents, 5)]

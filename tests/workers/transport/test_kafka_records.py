@@ -84,7 +84,9 @@ def part_of(limits=None):
 def both(data, fetch_offset=0, aborted=()):
     """The client's records in our form, and our records."""
     found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
-    theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
+    known = [one.timestamp if one.timestamp_type or one.timestamp >= 8_640_000_000 else -1 for one in found]
+    rows = zip(found, known, strict=True)
+    theirs = [Record(one.partition, one.offset, time, one.key, one.value) for one, time in rows]
     ours = read(part_of(), data, fetch_offset, aborted)
     assert all(type(one) is Record for one in ours[0])
     return (theirs, at, raised), ours
@@ -237,3 +239,12 @@ def test_what_came_before_the_end_of_a_connection_is_given_out_first():
         data, error = connections.receive(connection)
         assert data == b""
         assert isinstance(error, client_errors.KafkaConnectionError)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(0, -1), (1_700_000_000, -1), (1_700_000_000_000, 1_700_000_000_000), (8_640_000_000,) * 2]
+)
+def test_a_time_of_1970_is_none(written, read):
+    """Zero, and seconds written as milliseconds: the date of the document counts, and is not late or ahead."""
+    batch = DefaultRecordBatch(built([(written, b"k", b"v", [])]))
+    assert [one.timestamp_ms for one in kafka_records.read_batch(0, batch)] == [read]

@@ -11,7 +11,8 @@ not, and old messages would have to be read after each change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -20,10 +21,12 @@ from neardup_workers.doing.stages.starts import decoded_metadata
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import ROLES, names_of
-from neardup_workers.outside.transport.protocol import Message, Transport
+from neardup_workers.outside.transport.protocol import Message, Transport, UnreachableError
 
 _VERSION = 1
 _PARTITION = 0
+# A committed record is read behind the open transactions of others, which end within this time.
+_READ_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 
 class Agreed(NamedTuple):
@@ -45,6 +48,7 @@ def agreed_of(settings: StreamSettings) -> Agreed:
         "forward": sorted(settings.forward),
         "fields": sorted(settings.fields),
         "timestamp_unit": settings.timestamp_unit,
+        "decode": settings.decode,
     }
     return Agreed(settings.group, settings.matching_fingerprint, settings.signing_settings, others)
 
@@ -120,7 +124,7 @@ class Watch:
             self._seen = end
 
 
-def agree(transport: Transport, settings: StreamSettings) -> str:
+def agree(transport: Transport, settings: StreamSettings, sleep: Callable[[float], None] = time.sleep) -> str:
     """Put the settings in force if no worker works with others; return what has changed, empty if nothing has.
 
     Raises ``Failure`` if another deployment owns the prefix, if workers are members, or if another administrator was
@@ -148,5 +152,18 @@ def agree(transport: Transport, settings: StreamSettings) -> str:
         producer.commit()
     finally:
         producer.close()
+    _await_all(transport, names.topics.settings, sleep)
     check_agreed(transport, settings)
     return changed
+
+
+def _await_all(transport: Transport, topic: str, sleep: Callable[[float], None]) -> None:
+    """Wait until all that is written can be read: the marker of a commit follows its answer."""
+    for _ in range(round(_READ_SECONDS / _LOOK_SECONDS)):
+        if transport.bounds(topic) == transport.bounds(topic, written=True):
+            return
+        sleep(_LOOK_SECONDS)
+    raise UnreachableError(
+        f"what is written into {topic} was not read in {_READ_SECONDS:g} s: a transaction is open there; run the "
+        "command again, which says what is in force"
+    )

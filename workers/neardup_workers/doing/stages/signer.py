@@ -29,6 +29,7 @@ from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.record_sizes import all_fit, bytes_of_utf8_byte
 from neardup_workers.doing.stages.step_rows import StepRows
 from neardup_workers.outside.readers.json.columns import decode_columns
+from neardup_workers.outside.readers.json.values import ValueReader
 from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.telemetry.observer import SILENT, Observer, stage
@@ -69,6 +70,7 @@ class SignPlan(NamedTuple):
     canaries_per_second_max: float = 1e9
     texts: str = ""  # what the constant texts are signed as
     allow_gap: bool = False  # go on behind documents that were deleted before they were read
+    values: ValueReader = ValueReader(LIMITS.step_bytes_max)
 
 
 class SignReport(NamedTuple):
@@ -188,6 +190,7 @@ class _Step:
     ) -> None:
         self.messages: list[Message] = []
         self._records, self._plan, self._now_seconds = records, plan, now_seconds
+        self._read, self._undecoded = _plain(records, plan.values)
         self._rows, self._canaries = StepRows(records), canaries
         self._chunks = _Chunks(start, shows=plan.fields.source is not None)
         self._refused: dict[str, int] = {}
@@ -214,7 +217,7 @@ class _Step:
     def decode(self) -> None:
         """Read the records in order: those of a chunk as columns, or one by one if some are not of the usual form."""
         # A chunk has about as many bytes, or as many records, as are signed at once.
-        values = [record.value or b"" for record in self._records]
+        values = [record.value or b"" for record in self._read]
         sizes = np.fromiter(map(len, values), np.int64, len(values))
         bounds, ends, chunk_bytes = [0], np.cumsum(sizes), _CHUNK_BYTES * bytes_of_utf8_byte(values)
         while bounds[-1] < len(self._records):
@@ -222,24 +225,26 @@ class _Step:
             full = int(np.searchsorted(ends, ends[first] - sizes[first] + chunk_bytes))
             bounds.append(min(full + 1, first + CHUNK_DOCUMENTS, len(self._records)))
         for first, end in pairwise(bounds):
-            part = self._records[first:end]
+            part = self._read[first:end]
             columns = _columns(part, self._plan, self._now_seconds)
             if columns is None:
-                for row, record in enumerate(part, first):
-                    self._decode(row, record)
+                for row in range(first, end):
+                    self._decode(row)
             else:
                 self._chunks.add_columns(first, columns.documents, columns.shown)
                 self._clamped += columns.clamped
                 self._misnamed += columns.misnamed
         self._chunks.end()
 
-    def _decode(self, row: int, record: Record) -> None:
+    def _decode(self, row: int) -> None:
         """Add a record to the chunks, or refuse it."""
-        plan = self._plan
+        plan, record = self._plan, self._records[row]
         if record.refused is not None:
             self._refuse(record, "batch_too_large", record.offset + 1 - record.refused.first_offset)
         elif plan.verdicts and sent_bytes(record.key, record.value, record.headers) > plan.document_bytes_max:
             self._refuse(record, "message_too_large")
+        elif row in self._undecoded:
+            self._refuse(record, "not_decoded")
         elif record.value is None:
             config, id_ = self._plan.config, record.key
             if id_ is not None and config.separate:
@@ -254,7 +259,7 @@ class _Step:
         else:
             collection, named = _named(record.key, plan)
             key = None if named is None else _as_text(named)
-            document = decode_document(record.value, plan.fields, key, self._count_undated)
+            document = decode_document(self._read[row].value or b"", plan.fields, key, self._count_undated)
             if isinstance(document, Reason):
                 self._refuse(record, document)
             else:
@@ -299,8 +304,8 @@ class _Step:
         signed = self._plan.blocked.refuse(chunk.signed())
         accepted = np.ones(len(chunk.rows), np.bool_)
         for refusal in signed.refusals:
-            record = self._records[chunk.rows[refusal.position]]
-            self._refuse(record, _reason(record, refusal, chunk, self._plan))
+            row = chunk.rows[refusal.position]
+            self._refuse(self._records[row], _reason(self._read[row], refusal, chunk, self._plan))
             accepted[refusal.position] = False
         self._shingles += signed.shingles
         self._documents += signed.batch.size
@@ -334,6 +339,16 @@ def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> 
         if isinstance(document, Reason):
             return document
     return refusal.reason
+
+
+def _plain(records: Sequence[Record], values: ValueReader) -> tuple[Sequence[Record], set[int]]:
+    """Return records with their values as JSON, and the rows of which the function of the user made nothing."""
+    if not values.is_needed(record.value for record in records):
+        return records, set()
+    read = [None if record.value is None else values.read(record.value) for record in records]
+    failed = {row for row, record in enumerate(records) if record.value is not None and read[row] is None}
+    rows = zip(records, read, strict=True)
+    return [one._replace(value=b"" if row in failed else value) for row, (one, value) in enumerate(rows)], failed
 
 
 def _columns(records: Sequence[Record], plan: SignPlan, now_seconds: float) -> _Columns | None:

@@ -153,6 +153,18 @@ class ReplayOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
+class CreateOptions(CommandOptions):
+    """The arguments of ``topics create``."""
+
+    grow: Annotated[
+        bool,
+        typer.Option(
+            "--grow", help="give topics with fewer partitions than --documents-partitions as many, documents last"
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
 class ShardsOptions(CommandOptions):
     """The arguments of ``topics shards``."""
 

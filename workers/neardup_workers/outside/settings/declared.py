@@ -179,6 +179,12 @@ class StreamOptions(Declared):
         default=("original", "update"),
         description="verdicts whose documents a filter forwards, of original, update and unchanged",
     )
+    decode: str | None = setting(
+        default=None,
+        pattern=r"^[\w.]+:\w+$",
+        description="function of a signer that makes JSON of the value of a message, package:function; for Avro and "
+        "Protobuf, as JSON needs none",
+    )
     align_wait_seconds_max: float | None = setting(
         default=None,
         ge=1,

@@ -28,6 +28,7 @@ DEAD_KEY_BYTES_MAX = 64 << 10
 # Reasons of refused batches and messages, in addition to the reasons of the library.
 MESSAGE_REASONS = {
     "batch_too_large": "the compressed batch of the message unpacks to more than an eighth of memory_max",
+    "not_decoded": "the function of the setting decode raised an error, or returned no JSON",
     "message_too_large": "key, value and headers have more than max.request.size, so that no filter could send them",
 }
 REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}

@@ -147,8 +147,8 @@ def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[
 
 
 def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Finding]]) -> dict[str, list[Finding]]:
-    """Return the findings of several topics, with a warning if ``documents`` takes messages that ``documents.unique``
-    does not take."""
+    """Return the findings of several topics: a problem if a topic of verdicts has fewer partitions than ``documents``,
+    a warning if ``documents`` takes messages that ``documents.unique`` does not take."""
     topics = names_of(settings).topics
     limits = {
         name: int(row.value)
@@ -157,6 +157,9 @@ def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Fin
         if row.key == _SIZE_KEY and row.value != UNSEEN
     }
     judged = {name: list(rows) for name, rows in findings.items()}
+    for name in (topics.verdicts, topics.unique):
+        if name in judged:
+            judged[name] = _as_many(judged[name], judged.get(topics.documents, ()))
     if len(limits) < 2 or limits[topics.documents] <= limits[topics.unique]:
         return judged
     text = (
@@ -168,6 +171,14 @@ def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Fin
         row._replace(warning=text) if row.key == _SIZE_KEY else row for row in judged[topics.documents]
     ]
     return judged
+
+
+def _as_many(rows: list[Finding], documents: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of a topic of verdicts, with a problem if it has fewer partitions than ``documents``."""
+    wanted = next((int(row.value) for row in documents if row.key == PARTITIONS), 0)
+    how = f"neardup topics create --grow --documents-partitions {wanted}"
+    problem = f"must be at least {wanted}, as many as documents has ({how})"
+    return [row._replace(problem=problem) if row.key == PARTITIONS and int(row.value) < wanted else row for row in rows]
 
 
 def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from neardup_workers.outside.options.running import (
+    CreateOptions,
     DeadOptions,
     LoadOptions,
     PlanOptions,
@@ -225,13 +226,13 @@ def _with_transport(use: Callable[..., Any], config: str | None, given: Given, *
             transport.close()
 
 
-@command_of(CommandOptions)
-def create_command(options: CommandOptions, given: Given) -> None:
+@command_of(CreateOptions)
+def create_command(options: CreateOptions, given: Given) -> None:
     """Make the topics that are missing; refuses settings that could lose live state."""
     from neardup_workers.running.commands.topics.making import create
 
     with broker_failures():
-        create(_settings(given, options.config, None))
+        create(_settings(given, options.config, None), grow=options.grow)
 
 
 @command_of(CommandOptions)

@@ -46,6 +46,7 @@ from neardup_workers.doing.stages.verdicts.originals import read_stories
 from neardup_workers.doing.stages.verdicts.state import LinkState
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.json.columns import decode_columns
+from neardup_workers.outside.readers.json.values import ValueReader, decode_of
 from neardup_workers.outside.settings.files import fields_of
 from neardup_workers.outside.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamLimits, StreamSettings
 from neardup_workers.outside.store.blocked import read_block_list
@@ -147,6 +148,7 @@ def _signer(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
         canaries_per_second_max=limits.canaries_per_second_max,
         texts=signature_of(settings),
         allow_gap=settings.allow_gap,
+        values=ValueReader(limits.step_bytes_max, decode_of(settings.decode)),
     )
     pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
     worker = SignWorker(member, plan, pool=pool)

@@ -238,10 +238,18 @@ def compacted(
     """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before.
 
     Its records were acknowledged before its offsets were committed. So they are lost if all that is written was read,
-    and no transaction is open there.
+    and no transaction is open there. Some are lost if the log does not begin at 0: compaction leaves its beginning, and
+    only a deletion by time or size moves it.
     """
     records: list[Record] = []
     at = None
+    begins = transport.bounds(topic)[PARTITION][0]
+    if begins and not plan.allow_gap:
+        raise RecordsLostError(
+            f"{topic} begins at {begins}: records before that were deleted by time or size; set its cleanup.policy to "
+            "compact, and go on without them with --allow-gap: later copies of old originals may be kept, and sources "
+            "have too small counts"
+        )
     while True:
         first, end = transport.bounds(topic)[PARTITION]
         at = first if at is None else at

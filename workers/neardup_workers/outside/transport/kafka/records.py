@@ -167,6 +167,11 @@ def consumer(limits: ClientLimits, **options: Any) -> KafkaConsumer:
     return client
 
 
+# A producer that writes zero, or seconds for milliseconds, gives times of the first hundred days of 1970. No clock is
+# so far behind: such a record has no time, and the date of its document counts.
+_TIMES_MIN_MS = 100 * 86_400_000
+
+
 def _read_or_refuse(limits: ClientLimits, number: int, batch: Any, start: int) -> list[Record]:
     """Return the records of a batch, or the record of its refusal; ``start`` is the offset where the fetch began."""
     try:
@@ -189,7 +194,9 @@ def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers
                 f"{batch.magic}, that of Kafka before 0.11, which is not read: copy the topic with a newer producer, "
                 "or start beyond them"
             )
-        return [Record(number, one.offset, one.timestamp, one.key, one.value, None, ()) for one in batch]
+        times = [one.timestamp if one.timestamp_type or one.timestamp >= _TIMES_MIN_MS else -1 for one in batch]
+        rows = zip(batch, times, strict=True)
+        return [Record(number, one.offset, time, one.key, one.value, None, ()) for one, time in rows]
     content: bytes | bytearray
     if batch.compression_type == batch.CODEC_NONE:
         content, begin = fetches.packed(batch)
@@ -203,6 +210,7 @@ def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers
         spans[:, 0] = batch.max_timestamp
     else:
         spans[:, 0] += batch.first_timestamp
+        spans[spans[:, 0] < _TIMES_MIN_MS, 0] = -1
     spans[:, 1] += batch.base_offset
     data = memoryview(content)
     return [

@@ -31,8 +31,8 @@ from neardup_workers.outside.transport.protocol import Replication, Transport, U
 from neardup_workers.running.commands.topics.shards import shard_table, states_of
 
 
-def create(settings: StreamSettings) -> None:
-    """Create missing topics; judge existing topics without changing them.
+def create(settings: StreamSettings, *, grow: bool = False) -> None:
+    """Create missing topics; judge existing topics without changing them, but with ``grow`` add partitions.
 
     Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings, that
     is missing next to topics with records, or that belongs to another deployment; and while workers have other
@@ -50,6 +50,8 @@ def create(settings: StreamSettings) -> None:
         fail_if_owned(transport, settings)
         fail_if_lost(transport, settings)
         made = set(transport.create_topics(specs))
+        if grow:
+            grow_partitions(transport, settings)
         changed = agree(transport, settings)
         findings = judge_together(settings, {p.name: _judged(p, transport, settings, nodes) for p in plans})
     console = Console(highlight=False, soft_wrap=True)
@@ -60,6 +62,17 @@ def create(settings: StreamSettings) -> None:
     if warnings(findings):
         console.print(f"warning: {warnings(findings)}", markup=False)
     _fail_if_unsafe(findings)
+
+
+def grow_partitions(transport: KafkaAdmin, settings: StreamSettings) -> None:
+    """Give the topics that divide documents as many partitions as ``documents`` is to have, if they have fewer.
+
+    ``documents`` is last: a linker stops at a document of a partition that the topics of its verdicts lack.
+    """
+    topics, plans = names_of(settings).topics, {plan.name for plan in topic_plans(settings)}
+    for name in (topics.verdicts, topics.unique, topics.candidates, topics.documents):
+        if name in plans and transport.partitions(name) < settings.documents_partitions:
+            transport.set_partitions(name, settings.documents_partitions)
 
 
 def fail_if_owned(transport: Transport, settings: StreamSettings) -> None:
@@ -132,7 +145,7 @@ def _kept(plan: TopicPlan, findings: list[Finding]) -> str:
         return "was there"
     return (
         f"was there with {partitions} partitions, and keeps them; the settings say {plan.partitions}, which counts for "
-        "a new topic only (the tools of Kafka add partitions to this one)"
+        "a new topic only (--grow adds partitions)"
     )
 
 

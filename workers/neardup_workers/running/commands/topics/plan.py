@@ -125,6 +125,8 @@ def _topic_steps(before: StreamSettings, after: StreamSettings) -> Iterator[Cons
     """Settings of the topics, which existing topics keep until somebody alters them."""
     old = {each.name: each for each in topic_plans(before)}
     commands = [line for each in topic_plans(after) for line in _alter(old.get(each.name), each, after)]
+    if before.documents_partitions != after.documents_partitions:
+        commands.insert(0, f"neardup topics create --grow {_options(before, after)}  # more, never fewer")
     if commands:
         yield Consequence(
             "The topics: an existing topic keeps what it was made with until it is altered.", "", tuple(commands)
@@ -136,8 +138,6 @@ def _alter(old: TopicPlan | None, new: TopicPlan, after: StreamSettings) -> Iter
     if old is None:
         yield f"neardup topics create  # makes {new.name}"
         return
-    if old.partitions != new.partitions:
-        yield f"kafka-topics.sh {at} --alter --topic {new.name} --partitions {new.partitions}  # more, never fewer"
     configs = [f"{key}={value}" for key, value in new.configs.items() if old.configs.get(key) != value]
     if configs:
         yield (

@@ -1,0 +1,84 @@
+"""Values of messages that serializers write around JSON, and a function for other formats."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+
+import pytest
+from shell_harness import TEXT, Bench
+
+from neardup.errors import ConfigError
+from neardup_workers.outside.readers.json.values import ValueReader, decode_of
+
+LINE = json.dumps({"id": "a", "text": TEXT}).encode()
+_FORMS = {
+    "plain": LINE,
+    "registry": b"\x00" + struct.pack(">I", 7) + LINE,
+    "mark": b"\xef\xbb\xbf" + LINE,
+    "gzip": gzip.compress(LINE),
+    "gzip of registry": gzip.compress(b"\x00" + struct.pack(">I", 7) + LINE),
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_what_stands_around_json_is_taken_off(form: str) -> None:
+    """In each form the value is the same line."""
+    assert ValueReader(1_000).read(_FORMS[form]) == LINE
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x00", b"\x00\x00\x00\x00\x07\x02a", b"\x1f\x8b", b"\x1f\x8bx", b"{", b"\xef"]
+)
+def test_other_values_stay_as_they_are(value: bytes) -> None:
+    """They are refused as what they are."""
+    assert ValueReader(1_000).read(value) == value
+
+
+def test_a_value_that_unpacks_to_too_much_stays_packed() -> None:
+    """A bomb takes no more memory than its limit; one byte less is read."""
+    packed = gzip.compress(bytes(1_001))
+    assert ValueReader(1_000).read(packed) == packed
+    assert ValueReader(1_001).read(gzip.compress(b" " * 1_001)) == b" " * 1_001
+
+
+def _pairs_of(bench: Bench, documents: int) -> list[tuple[str, str]]:
+    bench.sign(documents)
+    bench.match(1)
+    return bench.pairs()
+
+
+def test_documents_in_all_forms_find_each_other() -> None:
+    """And a letter has the value as it came."""
+    bench = Bench()
+    topics = bench.names.topics
+    for n, form in enumerate(("registry", "mark", "gzip")):
+        value = _FORMS[form].replace(b'"a"', b'"b"') if form != "gzip" else gzip.compress(LINE.replace(b'"a"', b'"c"'))
+        bench.cluster.append(topics.documents, 0, value, b"%d" % n)
+    bench.sign(3)
+    bench.match(1)
+    assert ("b", "c") in bench.pairs()
+    bench.cluster.append(topics.documents, 0, b"\x00\x00\x00\x00\x07\x02a", b"avro")
+    bench.run("sign", lambda: bench.metrics["sign"].value("refused", "not_json") >= 1)
+
+
+def test_a_function_reads_avro_as_the_example_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of the cookbook; what it cannot read is a letter with a reason of its own."""
+    monkeypatch.syspath_prepend("docs/examples")
+    bench = Bench(decode="avro_values:news")
+    for id_ in ("a", "b"):
+        texts = b"".join(
+            bytes([2 * len(one) % 128 | 128, 2 * len(one) // 128]) + one for one in (id_.encode(), TEXT.encode())
+        )
+        bench.cluster.append(bench.names.topics.documents, 0, b"\x00\x00\x00\x00\x07" + texts, id_.encode())
+    assert _pairs_of(bench, 2) == [("a", "b")]
+    bench.cluster.append(bench.names.topics.documents, 0, LINE, b"json")
+    bench.run("sign", lambda: bench.metrics["sign"].value("refused", "not_decoded") >= 1)
+
+
+@pytest.mark.parametrize("path", ["no_such_module:f", "json:no_such_function", "json:__name__"])
+def test_a_function_that_is_none_is_refused_at_the_start(path: str) -> None:
+    """With the name, the cause and the form."""
+    with pytest.raises(ConfigError, match=f"^decode='{path}' "):
+        decode_of(path)
