@@ -23,6 +23,11 @@ def block_of(package: str, language: str = "python") -> str:
     return next(block for block in blocks if re.search(rf"\b{package}\b", block))
 
 
+def lines_of(block: str) -> int:
+    """How many lines of a block are not blank."""
+    return sum(bool(line.strip()) for line in block.splitlines())
+
+
 def needs(package: str) -> None:
     """Skip the test where a package is absent."""
     if find_spec(package) is None:
@@ -34,7 +39,7 @@ def run_block(package: str, folder: Any, code: str | None = None) -> str:
     needs(package)
     script = block_of(package) if code is None else code
     if code is None:
-        assert len(script.splitlines()) <= LINES_MAX
+        assert lines_of(script) <= LINES_MAX
     shutil.copy(ROOT / "docs" / "examples" / "wire.jsonl", folder)
     (Path(folder) / "script.py").write_text(script, encoding="utf-8")
     environment = clean_environment(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import ConfigError
-from neardup.pairs.batches import bucket_keys
+from neardup.pairs.batches import Batch, bucket_keys, id_columns, make_batch
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.pipeline import Signed, Signer
 from neardup.schemes.config import Config
+from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import ROW_TYPES
 from neardup.stories.arrow.columns import DocumentRows, load_pyarrow
 from neardup.stories.arrow.tables import ArrowTable, Documents, RowNumbers, signer_of_rows
+from neardup.window import NO_TIME
 
 
 def sign_table(
@@ -55,27 +58,71 @@ def sign_table(
     ('id', 145, True)
     """
     config = config or Config()
-    tuning, scheme = config.tuning, SCHEMES[config.scheme]
-    if config.plan.kind != "text" or tuning.sketch_bits not in ROW_TYPES or scheme.partial:
-        raise ConfigError(
-            f"scheme {config.scheme} has no signature of a text with rows in bands: use one_permutation, minhash or "
-            "permutation"
-        )
+    tuning = config.tuning
+    _check(config)
     fields = Fields(
         id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit, collection=config.collection_field
     )
     pa, sign = load_pyarrow(), signer_of_rows(Signer(config))
     documents = Documents(table, fields, RowNumbers(lambda: 0))
     bands, row_type = range(1, tuning.bands + 1), pa.from_numpy_dtype(ROW_TYPES[tuning.sketch_bits])
-    names = (f"band_{band}_row_{row}" for band, row in product(bands, range(1, tuning.rows + 1)))
     schema = pa.schema([
         documents.id_field,
         *(pa.field(f"band_{band}", pa.uint64()) for band in bands),
-        *(pa.field(name, row_type) for name in names),
+        *(pa.field(name, row_type) for name in _row_names(config)),
     ])  # fmt: skip
     parts = [pa.record_batch(_columns(rows, sign(rows), config), schema) for rows in documents]
     signed: ArrowTable = pa.Table.from_batches(parts, schema)
     return signed
+
+
+def batch_of_signatures(table: ArrowTable, config: Config | None = None, *, id_field: str = "id") -> Batch:
+    """Return signatures as a batch that a ``Matcher`` takes: what ``sign_table`` made, or another program.
+
+    Documents of equal signatures count as copies. Rows of refused documents, which are null, are left out.
+
+    Args:
+        table: a ``pyarrow.Table`` with the columns of ids, and ``band_1_row_1`` and so on; keys follow from them.
+        config: under which the rows were made, or with as many bands and rows.
+        id_field: the column of ids.
+
+    Raises:
+        ConfigError: the scheme has no such signature, or keeps more than that; the table lacks a column.
+
+    >>> import pyarrow
+    >>> signed = sign_table(pyarrow.table({"id": ["a", "b"], "text": ["the same text", "The same  text"]}))
+    >>> batch_of_signatures(signed).ids_at(np.arange(2))
+    ['a', 'b']
+    """
+    config = config or Config()
+    _check(config)
+    names, given = _row_names(config), cast(Any, table)
+    if missing := [name for name in (id_field, *names) if name not in given.column_names]:
+        raise ConfigError(f"the table of signatures has no column {missing[0]}: give the bands and rows of the signer")
+    present = given.filter(given[names[0]].is_valid())
+    stored = np.dtype(ROW_TYPES[config.tuning.sketch_bits]).newbyteorder("<")
+    rows = np.column_stack([present[name].to_numpy().astype(stored) for name in names])
+    fixed = rows.view(np.uint8).reshape(len(rows), -1)
+    if fixed.shape[1] != config.plan.width or config.verify != "sketch":
+        raise ConfigError("a signature is not all that is compared here: set verify to sketch")
+    contents = b"".join(blake2b(row.tobytes(), digest_size=16).digest() for row in fixed)
+    nothing = Evidence(fixed, np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+    ids = id_columns([str(id_).encode() for id_ in present[id_field].to_pylist()])
+    hashes = np.frombuffer(contents, np.uint64).reshape(-1, 2)
+    return make_batch(*ids, np.full(len(rows), NO_TIME), hashes, nothing)
+
+
+def _check(config: Config) -> None:
+    if config.plan.kind != "text" or config.tuning.sketch_bits not in ROW_TYPES or SCHEMES[config.scheme].partial:
+        raise ConfigError(
+            f"scheme {config.scheme} has no signature of a text with rows in bands: use one_permutation, minhash or "
+            "permutation"
+        )
+
+
+def _row_names(config: Config) -> list[str]:
+    bands, rows = (range(1, count + 1) for count in (config.tuning.bands, config.tuning.rows))
+    return [f"band_{band}_row_{row}" for band, row in product(bands, rows)]
 
 
 def _columns(rows: DocumentRows, signed: Signed, config: Config) -> list[Any]:
