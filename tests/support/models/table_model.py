@@ -16,21 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from python_calls import from_python
 
-from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
-from neardup.window.chains import (
-    BYTE_END,
-    OLDEST,
-    POSTING_END,
-    SLOT_END,
-    SUPERSEDED,
-    first_posting,
-    slot_index,
-    slot_of,
-)
+from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits, chains
+from neardup.window.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, SUPERSEDED
 from neardup.window.heads import locate
 
-_first_posting, _slot_of = from_python(first_posting), from_python(slot_of)
-_slot_index, _locate = from_python(slot_index), from_python(locate)
+_first_posting, _slot_of = from_python(chains.first_posting), from_python(chains.slot_of)
+_slot_index, _locate = from_python(chains.slot_index), from_python(locate)
 OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
     probe_candidates=NO_LIMIT, copies=NO_LIMIT, by_content=True, admit_ratio=0.0,
@@ -50,12 +41,8 @@ class Item(NamedTuple):
     probed: int = 0
 
     @property
-    def added(self) -> int:
-        return len(self.keys) - self.probed
-
-    @property
     def held(self) -> tuple[int, ...]:
-        return self.keys[: self.added]
+        return self.keys[: len(self.keys) - self.probed]
 
 
 @lru_cache(100_000)
@@ -96,7 +83,7 @@ def batch(items: list[Item], *, ragged: bool = False, payloads: bool = False) ->
         kinds=np.zeros(len(items), np.uint8),
         keys=np.array([key for x in items for key in x.keys], np.uint64),
         key_starts=np.cumsum([0, *(len(x.keys) for x in items)]).astype(np.int64),
-        added=np.array([x.added for x in items], np.int64),
+        added=np.array([len(x.held) for x in items], np.int64),
         contents=contents,
         times=np.array([NO_TIME if x.time is None else x.time for x in items], np.int64),
         ids=np.frombuffer(bytearray(b"".join(ids)), np.uint8),
@@ -315,7 +302,7 @@ def check_chains(table: BandTable, model: Model, hidden_may_remain: bool) -> Non
         key_of.update({start + j: key for j, key in enumerate(entry.item.held)})
         flags = table._store.flags[_slot_index(table._store, entry.slot)]
         assert bool(flags & SUPERSEDED) == entry.superseded
-        (superseded if entry.superseded else standing).update(range(start + 2, start + entry.item.added))
+        (superseded if entry.superseded else standing).update(range(start + 2, start + len(entry.item.held)))
         standing.update((start, start + 1))
     reached: set[int] = set()
     for key in set(key_of.values()):
