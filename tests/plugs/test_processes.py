@@ -18,6 +18,18 @@ from plug_blocks import run_block
 from neardup import Config, Document, Signer
 
 pytestmark = pytest.mark.processes
+POOL = """
+import json
+from multiprocessing import get_context
+from neardup import Config, Document, Matcher, Signer
+
+if __name__ == "__main__":
+    texts = [Document(one["id"], one["text"]) for one in map(json.loads, open("wire.jsonl", encoding="utf-8"))]
+    with get_context("spawn").Pool(2) as pool:
+        parts, matcher = pool.map(Signer(Config()).sign, [texts[:50], texts[50:]]), Matcher(Config())
+    matcher.table.begin()
+    print(sum(len(matcher.match(signed.batch).pairs()) for signed in parts), "pairs")
+"""
 SPARK = """
 import sys
 from pyspark.sql import SparkSession, functions, types
@@ -35,7 +47,6 @@ print([row[0] for row in rows.select(sign("id", "text")).collect()])
 @pytest.mark.parametrize(
     ("package", "printed"),
     [
-        ("multiprocessing", "93 pairs"),
         ("datasets", "110 rows, 87 values of the first key, 56 kept"),
         ("dask", "93 pairs"),
     ],
@@ -43,6 +54,11 @@ print([row[0] for row in rows.select(sign("id", "text")).collect()])
 def test_a_block_prints_what_one_process_finds(package: str, printed: str, tmp_path: Path) -> None:
     """Two processes sign parts of a file: the pairs and verdicts are those of the file in one process."""
     assert run_block(package, tmp_path).splitlines()[-1] == printed
+
+
+def test_a_pool_of_spawned_processes_signs(tmp_path: Path) -> None:
+    """Of the standard library: they import the program again, and get the signer by its pickle."""
+    assert run_block("multiprocessing", tmp_path, POOL).strip() == "93 pairs"
 
 
 def test_a_function_of_spark_signs(tmp_path: Path) -> None:
@@ -76,8 +92,14 @@ def test_a_copied_signer_of_questions_asks() -> None:
         assert copy.deepcopy(signer).sign(long).batch.size == signer.sign(long).batch.size == int(queries)
 
 
-def test_no_program_is_imported_by_the_library() -> None:
-    """Whatever other program is installed."""
-    code = "import sys, neardup; neardup.Signer; print(*{'dask', 'datasets', 'ray', 'pyspark'} & sys.modules.keys())"
+def test_no_other_program_is_imported_before_it_is_used() -> None:
+    """Whatever is installed: not by the library, nor by the commands that read and write files."""
+    code = (
+        "import sys, neardup; neardup.Signer\n"
+        "from neardup_workers.running.cli import app\n"
+        "from neardup_workers.running.commands import agents, run\n"
+        "from neardup_workers.running.commands.dedup import command\n"
+        "print(*{'dask', 'datasets', 'ray', 'pyspark', 'obstore', 'mcp', 'scrapy', 'pyarrow'} & sys.modules.keys())"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=clean_environment(), capture_output=True, check=True)
     assert done.stdout.strip() == b""

@@ -26,6 +26,7 @@ from neardup import (
     Refusal,
     Signer,
     Verdict,
+    batch_of_signatures,
     load_window,
     save_window,
     sign_table,
@@ -117,7 +118,9 @@ def use_a_table(config: Config, table: ArrowStream) -> list[dict[str, object]]:
     assert_type(verdicts, ArrowTable)
     assert_type(verdicts.num_rows, int)
     assert_type(Deduplicator(config).process_table(verdicts, text_field="id"), ArrowTable)
-    assert_type(sign_table(table, config, id_field="key"), ArrowTable)
+    signed = sign_table(table, config, id_field="key")
+    assert_type(signed, ArrowTable)
+    assert_type(batch_of_signatures(signed, config, id_field="key"), Batch)
     return verdicts.to_pylist()
 
 
