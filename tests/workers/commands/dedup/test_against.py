@@ -57,7 +57,7 @@ def test_only_the_new_documents_are_reduced_and_verdicts_name_the_old_ones(tmp_p
     annotated = deduplicated(new, more, folder=tmp_path, against=[first, str(packed)], annotate=True)
     assert [json.loads(line)["neardup"] for line in annotated["kept"].splitlines()] == verdicts
     summary = json.loads(out["summary"])
-    assert (summary["kept"], summary["duplicates"]) == (2, 3)
+    assert (summary["documents"], summary["against"], summary["kept"], summary["duplicates"]) == (8, 3, 2, 3)
 
 
 def test_each_old_document_counts_although_old_ones_repeat_each_other(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ _MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "n
 _FIELDS_CHARACTERS = 300
 # Key of a summary -> its words.
 _FOUND = {
-    "documents": "documents", "pairs": "pairs", "kept": "kept", "duplicates": "duplicates", "unchanged": "unchanged",
-    "duplicate_fraction": "fraction dropped",
+    "documents": "documents", "against": "of them only compared with", "pairs": "pairs", "kept": "kept",
+    "duplicates": "duplicates", "unchanged": "unchanged", "duplicate_fraction": "fraction dropped",
 }  # fmt: skip
 # The counts of a table that a summary shows, and their words.
 _COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}

@@ -76,6 +76,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             fill(matcher, options.window_from, decider, salvage=options.salvage)
         for signed in session.signed(options.against or (), signer):
             decider.decide_columns(np.ones(signed.batch.size, np.bool_), signed, reference=True)
+            outputs.against += signed.batch.size
             session.bound_window(matcher.table)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             outputs.add(chunk, signed, decider, partial(count_losses, session.losses, matcher, signed.batch))
@@ -127,6 +128,7 @@ class _Outputs:
             self._sources = stack.enter_context(Sources(options.sources, settings.sources_max))
         self._falls, self._with_source = Falls(), fields_of(settings, sources=True)
         self.statuses: Counter[int] = Counter()
+        self.against = 0  # documents that others are compared with, and that are not written
         self._kept_as_new: Counter[str] | None = Counter() if is_novel(settings) else None
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider, lose: Callable[..., None]) -> None:
@@ -158,6 +160,7 @@ class _Outputs:
     def found(self) -> dict[str, Any]:
         """Return the counts of a summary, and the largest clusters."""
         return {
+            **({"against": self.against} if self.against else {}),
             **counts_of(self.statuses),
             "largest_clusters": self.clusters.largest(),
             **({} if self._kept_as_new is None else {"kept_as_new": dict(self._kept_as_new)}),
