@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+from pathlib import Path
 
 import pytest
 from shell_harness import TEXT, Bench
@@ -64,8 +65,8 @@ def test_documents_in_all_forms_find_each_other() -> None:
 
 
 def test_a_function_reads_avro_as_the_example_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of the cookbook; what it cannot read is a letter with a reason of its own."""
-    monkeypatch.syspath_prepend("docs/examples")
+    """The example; what it cannot read is a letter with a reason of its own."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[4] / "docs/examples/serializers"))
     bench = Bench(decode="avro_values:news")
     for id_ in ("a", "b"):
         texts = b"".join(

@@ -179,7 +179,7 @@ def test_a_time_far_ahead_of_its_record_is_clamped(
 
 def test_a_message_is_split_before_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """For any poll, no message exceeds the broker's limit, no row is lost, and the order stays."""
-    for module in ("neardup.pairs.pipeline", "neardup_workers.doing.stages.signer"):
+    for module in ("neardup.pairs.values", "neardup_workers.doing.stages.signer"):
         monkeypatch.setattr(f"{module}.ID_BYTES_MAX", 60_000)
     plan = PLAN
     names = [f"{i:05}" + "x" * 50_000 for i in range(60)]

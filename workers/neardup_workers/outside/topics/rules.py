@@ -99,10 +99,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
             (*common, _FOREVER, _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(topics.candidates, settings.documents_partitions, _any_number, deleted, common),
-        TopicPlan(
-            topics.settings, 1, _exactly(1, "the first record is of the owner of the prefix"), log,
-            (*common, _KEPT, _LOG_BYTES),
-        ),
+        TopicPlan(topics.settings, 1, _exactly(1, "the first record is its owner"), log, (*common, _KEPT, _LOG_BYTES)),
     ]  # fmt: skip
     if not settings.verdicts:
         return plans
