@@ -49,7 +49,7 @@ def written(letters: str, order: TokenOrder) -> str:
 
 def met(sets: Ragged, ratio: float) -> set[tuple[int, int]]:
     """Pairs (older, newer) that the keys bring together and their payloads admit."""
-    keys, starts, payloads = prefix_keys(*sets, ratio, seed=1)
+    keys, starts, payloads, _ = prefix_keys(*sets, ratio, seed=1)
     item = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     buckets: dict[int, list[int]] = {}
     pairs: list[tuple[int, int]] = []
@@ -108,7 +108,7 @@ def test_the_lengths_of_prefixes_match_the_textbook() -> None:
 def test_a_key_is_its_token_and_a_payload_its_place() -> None:
     """Example 3.29: acdefghijk at .9 is indexed under a and c, before suffixes of 9 and 8."""
     sets = ragged([b"acdefghijk", b"ac", b"xc"])
-    keys, starts, payloads = prefix_keys(*sets, 0.9, seed=1)
+    keys, starts, payloads, _ = prefix_keys(*sets, 0.9, seed=1)
     assert starts.tolist() == [0, 2, 3, 4]
     assert payloads.tolist() == [0 << 32 | 10, 1 << 32 | 9, 0 << 32 | 2, 0 << 32 | 2]
     assert keys[2] == keys[0]
@@ -173,7 +173,7 @@ def test_no_pair_at_or_above_the_threshold_fails_to_meet(seed: int) -> None:
 def test_what_prefixes_share_is_what_their_keys_share(ratio: float) -> None:
     """The number of common keys."""
     sets = ragged_sets(7, count=80, universe=50, size_max=30)
-    keys, starts, _ = prefix_keys(*sets, ratio, seed=3)
+    keys, starts, *_ = prefix_keys(*sets, ratio, seed=3)
     a, b = (side.ravel() for side in np.meshgrid(np.arange(80), np.arange(80)))
     found = shared(*ragged([parts(sets)[i] for i in a]), *ragged([parts(sets)[i] for i in b]), ratio)
     of = [keys[x:y].tolist() for x, y in pairwise(starts.tolist())]
