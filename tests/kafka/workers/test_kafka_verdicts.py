@@ -123,7 +123,7 @@ SEQUENCES: list[tuple[str, int | None, float, str]] = [
     ("7-x", 0, 0, "original"), ("7-x", -1, 1, "original"), ("7-x", 0, 2, "update"),
     ("8-x", 0, 0, "original"), ("8-x", -1, 1, "original"), ("8-y", 1, 2, "duplicate 8-x"),
     ("10-x", 0, 0, "original"), ("10-y", 1, 1, "duplicate 10-x"), ("10-x", None, 1, "removed"),
-    ("10-z", 2, 2, "original"),
+    ("10-z", 2, 2, "duplicate 10-y"),
     ("11-x", 0, 0, "original"), ("11-x", 1, 1, "update"), ("11-y", 2, 2, "duplicate 11-x"),
     ("9-x", 0, 0, "original"), ("12-x", 0, 0, "original"),
     *[
