@@ -37,10 +37,11 @@ ELEMENTS = {"bool": "a", "int8": "b", "uint8": "c", "int16": "d", "uint16": "e",
             "int64": "h", "uint64": "i", "float32": "l", "float64": "m"}  # fmt: skip
 NUMBERS = {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
            "int64": "l", "uint64": "L", "float32": "f", "float64": "d"}  # fmt: skip
-# The one function outside of libc and libm that kernels call: its address is a variable of the file.
+# The one function outside of libc and libm that kernels call: its address is a variable of the file, weak because each
+# object of a kernel that reads Python's texts has it, and the linker keeps one.
 READER = "numba_extract_unicode"
 _READER_TEXT = f"""
-@neardup_{READER} = global ptr null
+@neardup_{READER} = weak global ptr null
 define ptr @{READER}(ptr %o, ptr %length, ptr %kind, ptr %ascii, ptr %hash) {{
   %f = load ptr, ptr @neardup_{READER}
   %r = tail call ptr %f(ptr %o, ptr %length, ptr %kind, ptr %ascii, ptr %hash)
