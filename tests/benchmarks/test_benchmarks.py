@@ -321,7 +321,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
         "S16-pages", "S17-crawl", "S18-whole-run", "S19-sources", "S21-search", "S23-serve", "S20-passages",
         "S20-passages-pages", "S20-passages-code", "S20-passages-speed", "S20-passages-files", "S20-templates-code",
-        "S20-templates-pages", "S22-shards", "S24-faults", "S24-canaries-cost",
+        "S20-templates-pages", "S22-shards", "S22-shards-texts", "S24-faults", "S24-canaries-cost",
         "S24-shard-faults", "S24-shard-cost", "S25-audit", "S26-novelty-templates", "S26-novelty-corrections",
         "S26-novelty-floods", "S26-novelty-cuts", "S26-novelty-judged", "S26-novelty-stories", "S30-quotes",
         "S30-quotes-planted", "S30-quotes-cost",

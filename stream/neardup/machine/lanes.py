@@ -6,6 +6,7 @@ import numpy as np
 
 from neardup.machine.code import I8, I16, I32, I64, Code, Value, ir, primitive, types, vector, without_model
 from neardup.machine.compile import inlined
+from neardup.machine.words import WORD_BYTES, put_word, word_at
 
 # Numbers that ``copy_bits``, ``copy_bytes`` and ``changes`` take.
 LANES = 64
@@ -45,9 +46,14 @@ def copy_bytes(data, index, out, at):
 def copy_range(data, first, out, at, count):
     """Copy ``count`` bytes of ``data`` (``uint8``) from ``first`` on to ``out`` (``uint8``), from ``at`` on. The two do
     not overlap."""
-    whole = count - count % LANES
-    for i in range(0, whole, LANES):
-        copy_bytes(data, first + i, out, at + i)
+    if count >= LANES:
+        for i in range(0, count - LANES, LANES):
+            copy_bytes(data, first + i, out, at + i)
+        copy_bytes(data, first + count - LANES, out, at + count - LANES)  # writes some bytes twice
+        return
+    whole = count - count % WORD_BYTES
+    for i in range(0, whole, WORD_BYTES):
+        put_word(out, at + i, word_at(data, first + i))
     for i in range(whole, count):
         out[at + i] = data[first + i]
 

@@ -64,13 +64,11 @@ class Batch(NamedTuple):
         return Evidence(self.fixed, self.ragged, self.ragged_starts)
 
     def ids_at(self, rows: npt.NDArray[np.integer]) -> list[str]:
-        """The ids of some rows, as strings."""
-        data, starts, ends = (
-            self.ids.tobytes(),
-            self.id_starts[rows].tolist(),
-            self.id_starts[rows + 1].tolist(),
-        )
-        return [data[a:b].decode() for a, b in zip(starts, ends, strict=True)]
+        """The ids of some rows, as strings. In a flood the same few rows repeat: each is decoded once."""
+        distinct = [*dict.fromkeys(wanted := rows.tolist())]
+        data, bounds = self.ids.tobytes(), self.id_starts.tolist()
+        decoded = {row: data[bounds[row] : bounds[row + 1]].decode() for row in distinct}
+        return [*map(decoded.__getitem__, wanted)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make_batch, (*self[:4], self.evidence)  # read-only again: another mix would compile the kernels

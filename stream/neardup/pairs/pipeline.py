@@ -178,10 +178,10 @@ class Signer:
 class Slice(NamedTuple):
     """Consecutive items of a batch that were matched.
 
-    ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
-    order of arrival: the position in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
-    the position of the item after them, ``probed`` the item of each candidate that they have (``int32[c]``). ``leads``
-    are for verdicts, where they are asked for.
+    ``matches`` are their m pairs, without ids where these are not asked for; ``items`` and ``slots`` (``int32[m]``,
+    ``int64[m]``) are the two documents of each in order of arrival: the position in the batch, and the number in the
+    table. ``losses`` is what limits cost. ``end`` is the position of the item after them, ``probed`` the item of each
+    candidate that they have (``int32[c]``). ``leads`` are for verdicts, where they are asked for.
     """
 
     matches: Matches
@@ -234,21 +234,21 @@ class Matcher:
 
     def slices(
         self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
-        removals: npt.NDArray[np.bool_] | None = None, leads: bool = False,
+        removals: npt.NDArray[np.bool_] | None = None, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
 
         Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``).
         A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
         for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice. With
-        ``leads`` a slice has those too.
+        ``leads`` a slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
         return self.slices_of(stream_rows(batch, self.config, removals), probe=probe, add=add,
-                              candidates_max=candidates_max, leads=leads)  # fmt: skip
+                              candidates_max=candidates_max, leads=leads, named=named)  # fmt: skip
 
     def slices_of(
         self, rows: StreamRows, *, first: int = 0, probe: bool = True, add: bool = True,
-        candidates_max: int = SLICE_CANDIDATES, leads: bool = False,
+        candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
         batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)
@@ -260,7 +260,8 @@ class Matcher:
                 self._shared = shared[0], table.limits
             candidates = table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
-            yield Slice(*self._judged(batch, candidates, leads=leads), end := candidates.end, candidates.items)
+            judged = self._judged(batch, candidates, leads=leads, named=named)
+            yield Slice(*judged, end := candidates.end, candidates.items)
             if end == size:
                 return
 
@@ -269,7 +270,7 @@ class Matcher:
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
 
     def _judged(
-        self, batch: Batch, candidates: Candidates, *, leads: bool
+        self, batch: Batch, candidates: Candidates, *, leads: bool, named: bool
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses, Leads]:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
@@ -294,13 +295,12 @@ class Matcher:
         if self._scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
             shared = shared_of(self._scheme, *sides, candidates.identical[rows], plan)
-        arrived = Matches(
-            self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
-            judged.similarity[rows], judged.keys[rows], shared,
-        )  # fmt: skip
-        if self.config.separate:
-            arrived = arrived.within_collections()
-        return orient(arrived), items, slots, losses, self._leads(batch, every.select(met))
+        arrived = NO_MATCHES._replace(similarity=judged.similarity[rows], buckets=judged.keys[rows])
+        if named or shared is not None:
+            ids, times = (self.table.ids(slots), batch.ids_at(items)), (self.table.times(slots), batch.times[items])
+            arrived = orient(Matches(*ids, *times, arrived.similarity, arrived.buckets, shared))
+            arrived = arrived.within_collections() if self.config.separate else arrived
+        return arrived, items, slots, losses, self._leads(batch, every.select(met))
 
     def _leads(self, batch: Batch, met: Leads) -> Leads:
         """The leads among candidates that are no pairs."""

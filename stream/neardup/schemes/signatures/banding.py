@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
-from neardup.machine.words import WORD_BYTES, word_from
+from neardup.machine.words import WORD_BYTES, word_at, word_from
 
 # Separates the seeds of bands from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
@@ -54,8 +54,8 @@ def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[
 def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bits: int) -> Agreement:
     """Compare sketches pairwise: ``uint8[m, width]`` each, rows of ``bits``; ``bands`` divides the width."""
     out = Agreement(*(np.empty(len(a), np.int32) for _ in range(2)))
-    row_type = np.dtype(ROW_TYPES[bits])
-    _agreement(np.ascontiguousarray(a).view(row_type), np.ascontiguousarray(b).view(row_type), bands, *out)
+    one, other = np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1)
+    _agreement(one, other, a.shape[1], bands, bits, *out)
     return out
 
 
@@ -88,21 +88,36 @@ def _keys(flat, seed, seeds, width, out):
             at += width
 
 
-@kernel(
-    "const u16[,], const u16[,], i64, i32[], i32[]",
-    "const u32[,], const u32[,], i64, i32[], i32[]",
-    "const u8[,], const u8[,], i64, i32[], i32[]",
-)
-def _agreement(a, b, bands, bands_equal, rows_equal):
-    width = a.shape[1] // bands
-    for i in range(len(a)):
-        together, total = 0, 0
-        for band in range(bands):
-            equal = 0
-            for j in range(band * width, (band + 1) * width):
-                equal += a[i, j] == b[i, j]
-            total += equal
-            if equal == width:
-                together += 1
+@kernel("const u8[], const u8[], i64, i64, i64, i32[], i32[]")
+def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
+    """Compare sketches of ``width`` bytes. Rows are compared eight bytes at a time, and so is a band."""
+    band_width = width // bands
+    ones = ~np.uint64(0) // np.uint64((1 << bits) - 1)  # 1 in each row of a word
+    low = ones * np.uint64((1 << (bits - 1)) - 1)
+    for i in range(len(bands_equal)):
+        begin = i * width
+        total, together = np.uint64(0), 0
+        for at in range(begin, begin + width, WORD_BYTES):
+            differ = difference(a, b, at, min(WORD_BYTES, begin + width - at))
+            # The highest bit of a row is 0 only if no bit of the row differs.
+            some = ((differ & low) + low) | differ | low
+            total += (~some >> np.uint64(bits - 1)) * ones >> np.uint64(64 - bits)
+        padding = -width % WORD_BYTES // (bits // 8)
+        for at in range(begin, begin + width, band_width):
+            is_equal = True
+            for first in range(at, at + band_width, WORD_BYTES):
+                is_equal &= difference(a, b, first, min(WORD_BYTES, at + band_width - first)) == 0
+            together += is_equal
         bands_equal[i] = together
-        rows_equal[i] = total
+        rows_equal[i] = np.int64(total) - padding
+
+
+@inlined
+def difference(a, b, at, count):
+    """Return what differs in ``count`` bytes from ``at`` on, at most eight, as a word; its other bytes are 0."""
+    if at + WORD_BYTES <= len(a):
+        return (word_at(a, at) ^ word_at(b, at)) << np.uint64(64 - 8 * count)
+    differ = np.uint64(0)
+    for j in range(count):
+        differ |= np.uint64(a[at + j] ^ b[at + j]) << np.uint64(8 * j)
+    return differ

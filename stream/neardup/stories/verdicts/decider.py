@@ -161,7 +161,7 @@ class Decider:
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
-        texts: Texts | None = None, reference: bool = False,
+        texts: Texts | None = None, reference: bool = False, *, named: bool = False,
     ) -> Decided:  # fmt: skip
         """Match and decide arrivals, without an object for each.
 
@@ -169,6 +169,7 @@ class Decider:
             accepted: ``bool[n]``, of each arrival whether it is a document of ``signed.batch`` or refused.
             signed: what the signer made of the documents among them.
             seen: called with each slice of the batch, which holds the pairs of its documents.
+            named: its pairs have ids.
             texts: returns the texts of arrivals, to name what they say that is new; without it nothing is named.
             reference: compare the arrivals with nothing, so that each is an original: of a set that later ones repeat.
 
@@ -181,7 +182,9 @@ class Decider:
         against: list[npt.NDArray[np.int64]] = []
         offset, new = self._offset(), NOTHING_NEW
         with self.step():
-            verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, against, seen, reference)))
+            verdicts = join_verdicts(
+                list(self._decide(accepted, signed, offset, relations, against, seen, reference, named))
+            )
             if texts is not None and self._is_novel:
                 new = self._new(verdicts, np.concatenate(against), texts, offset)
             ids = self._original_ids(verdicts)
@@ -270,13 +273,13 @@ class Decider:
 
     def _decide(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, offset: int, relations: list[Relations],
-        against: list[npt.NDArray[np.int64]], seen: Callable[[Slice], None] | None, reference: bool,
+        against: list[npt.NDArray[np.int64]], seen: Callable[[Slice], None] | None, reference: bool, named: bool,
     ) -> Iterator[Verdicts]:  # fmt: skip
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share, ``against`` the rows that they are compared with."""
         batch, count, first = signed.batch, len(accepted), 0
         rows, columns = arrivals_of(accepted, self._places, batch)
-        for part in self._matcher.slices(batch, probe=not reference, leads=True):
+        for part in self._matcher.slices(batch, probe=not reference, leads=True, named=named):
             end = count if part.end == batch.size else int(rows[part.end])
             is_whole = end - first == count
             arrivals = columns if is_whole else Arrivals._make(column[first:end] for column in columns)

@@ -306,7 +306,7 @@ class Keeper:
         self.log.keep_room()
         with self._step():
             decided = self._decider.decide_columns(
-                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at]
+                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at], named=True
             )
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
