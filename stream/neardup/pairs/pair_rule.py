@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from neardup.documents.document import HALF, RELATIONS, CollectionPair, Pair, Relation
 from neardup.documents.ids import bare_ids, collections_of
+from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
-from neardup.window import NO_TIME
+from neardup.window import NO_TIME, BandTable
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
@@ -61,6 +62,16 @@ class Matches(NamedTuple):
         nothing = [None] * len(self.older)
         relations = nothing if self.shared is None else relations_of(self.shared, self.older)
         return list(map(CollectionPair, *columns, self.collections or nothing, relations))
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Matches:
+        """Return some pairs, in the given order."""
+        at = rows.tolist()
+        return Matches(
+            [self.older[row] for row in at], [self.newer[row] for row in at], self.older_times[rows],
+            self.newer_times[rows], self.similarity[rows], self.buckets[rows],
+            None if self.shared is None else self.shared.select(rows),
+            None if self.collections is None else [self.collections[row] for row in at],
+        )  # fmt: skip
 
     def within_collections(self) -> Matches:
         """Return the same with ids and collections apart, where the ids are full ids (``collection_ids``)."""
@@ -154,6 +165,29 @@ def shared_of(
     return joined_shared([shared, whole]).select(rows)
 
 
+def nearest_pairs(
+    items: npt.NDArray[np.int32], slots: npt.NDArray[np.int64], similarity: npt.NDArray[np.float64], most: int | None
+) -> npt.NDArray[np.int64]:
+    """Return which of m pairs are among the ``most`` (``None``: all) of their item, as positions in ascending order:
+    the most similar ones, of equal ones those whose other document arrived first.
+
+    Args:
+        items: the item of each pair, in ascending order.
+        slots: the number of the other document of each.
+        similarity: of each, in [0, 1].
+        most: pairs of an item.
+
+    Example:
+        >>> nearest_pairs(np.array([0, 0, 0, 1], np.int32), np.array([4, 2, 3, 2]), np.array([0.9, 0.9, 0.8, 0.8]), 1)
+        array([1, 3])
+    """
+    if most is None or len(items) <= most:
+        return np.arange(len(items))
+    order = np.lexsort((slots, -similarity, items))
+    ranks = np.arange(len(items)) - np.searchsorted(items, items)
+    return np.sort(order[ranks < most])
+
+
 def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Return which pairs of these similarities can make a duplicate, ``bool[m]``.
 
@@ -216,6 +250,25 @@ def orient(arrived: Matches) -> Matches:
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
     swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
     return swapped._replace(collections=arrived.collections)
+
+
+def named(
+    table: BandTable, batch: Batch, items: npt.NDArray[np.int32], slots: npt.NDArray[np.int64], pairs: Matches,
+    *, separate: bool,
+) -> Matches:  # fmt: skip
+    """Return pairs of items of a batch and documents of a table with ids and times, the older one by time first.
+
+    Args:
+        table: in the step that found the pairs.
+        batch: that was matched.
+        items: the item of each pair.
+        slots: the number of its other document in the table.
+        pairs: what else is known of them.
+        separate: ids are full ids, of collections.
+    """
+    names, times = (table.ids(slots), batch.ids_at(items)), (table.times(slots), batch.times[items])
+    matches = orient(Matches(*names, *times, pairs.similarity, pairs.buckets, pairs.shared))
+    return matches.within_collections() if separate else matches
 
 
 def compares_directly(config: Config) -> bool:

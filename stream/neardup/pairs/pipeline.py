@@ -32,7 +32,7 @@ from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
 from neardup.pairs.json_lines import Unread
 from neardup.pairs.limits import table_limits
-from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
 from neardup.pairs.values import PlainReaders, admitted, converted, wrong_values
 from neardup.schemes.config import Config
@@ -260,7 +260,7 @@ class Matcher:
                 self._shared = shared[0], table.limits
             candidates = table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
-            judged = self._judged(batch, candidates, leads=leads, named=named)
+            judged = self._judged(batch, candidates, leads=leads, is_named=named)
             yield Slice(*judged, end := candidates.end, candidates.items)
             if end == size:
                 return
@@ -270,7 +270,7 @@ class Matcher:
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
 
     def _judged(
-        self, batch: Batch, candidates: Candidates, *, leads: bool, named: bool
+        self, batch: Batch, candidates: Candidates, *, leads: bool, is_named: bool
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses, Leads]:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
@@ -295,12 +295,10 @@ class Matcher:
         if self._scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
             shared = shared_of(self._scheme, *sides, candidates.identical[rows], plan)
-        arrived = NO_MATCHES._replace(similarity=judged.similarity[rows], buckets=judged.keys[rows])
-        if named or shared is not None:
-            ids, times = (self.table.ids(slots), batch.ids_at(items)), (self.table.times(slots), batch.times[items])
-            arrived = orient(Matches(*ids, *times, arrived.similarity, arrived.buckets, shared))
-            arrived = arrived.within_collections() if self.config.separate else arrived
-        return arrived, items, slots, losses, self._leads(batch, every.select(met))
+        pairs = NO_MATCHES._replace(similarity=judged.similarity[rows], buckets=judged.keys[rows], shared=shared)
+        if is_named or shared is not None:
+            pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
+        return pairs, items, slots, losses, self._leads(batch, every.select(met))
 
     def _leads(self, batch: Batch, met: Leads) -> Leads:
         """The leads among candidates that are no pairs."""

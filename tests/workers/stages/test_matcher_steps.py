@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import orjson
 import pytest
 from match_world import PLAN, TEXT, TOPICS, MatchWorld
 from topics_world import turns
 
+from neardup import Document
+from neardup.pairs.batches import CONTENT_HALF
 from neardup.pairs.limits import table_limits
 from neardup.pairs.seen import Seen
+from neardup.pairs.shards import shards_of
 from neardup.schemes.rows import SCHEMES
 from neardup.window.chains import COPIED
 from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
@@ -289,3 +295,36 @@ def test_a_matcher_marks_the_copies_that_it_reads_and_counts_their_filter() -> N
     tables = sum(table.memory_bytes() for table in worker.tables.values())
     reported = sum(metrics.value("table_bytes", str(shard)) or 0 for shard in worker.tables)
     assert tables < reported <= tables + Seen(table_limits(PLAN.config, SCHEMES[PLAN.config.scheme])).memory_bytes
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_bound_of_pairs_publishes_the_most_similar_and_leaves_all_links(most: int) -> None:
+    """In a flood of near-copies the pairs of a document are bounded; what verdicts follow from is the same."""
+    rng, words = random.Random(7), TEXT.split() * 3
+    rows = []
+    for i in range(40):
+        text = [f"other{rng.randrange(1 << 20)}" if rng.random() < 0.04 else word for word in words]
+        rows.append((f"near-{i:02d}", float(i % 5), " ".join(text)))
+    values: list[list[list[bytes | None]]] = []
+    for bound in (None, most):
+        world = MatchWorld()
+        world.documents(rows)
+        turns(world.worker(plan=PLAN._replace(verdicts=True, pairs_max=bound)), count=20)
+        topics = TOPICS.links, TOPICS.candidates
+        values.append([[record.value for record in world.memory.records(topic)] for topic in topics])
+    (links, every), (links_bounded, bounded) = values
+    assert links == links_bounded
+    assert set(bounded) < set(every)
+    contents = MatchWorld().signer.sign([Document(id_, text) for id_, _, text in rows]).batch.contents
+    owners = shards_of(contents[:, CONTENT_HALF], 2)
+    position = {id_: i for i, (id_, *_) in enumerate(rows)}
+
+    def by_document(pairs: Sequence[bytes | None]) -> dict[tuple[int, int], list[float]]:
+        found: dict[tuple[int, int], list[float]] = defaultdict(list)
+        for pair in map(orjson.loads, filter(None, pairs)):
+            earlier, later = sorted(position[pair[side]] for side in ("older", "newer"))
+            found[later, int(owners[earlier])].append(-pair["similarity"])
+        return found
+
+    nearest = {one: sorted(found)[:most] for one, found in by_document(every).items()}
+    assert {one: sorted(found) for one, found in by_document(bounded).items()} == nearest

@@ -23,6 +23,7 @@ _WAS = "but was 1000000000.0"
         ("link", {"window_seconds": 100.0}, f"window_seconds is 100.0, {_WAS}"),
         ("sign", {"lateness_seconds": 60.0}, "lateness_seconds is 60.0, but was 3600.0"),
         ("match", {"verdicts": False}, "verdicts is False, but was True"),
+        ("match", {"pairs_max": 8}, "pairs_max is 8, but was None"),
         ("link", {"story_seconds_max": 5.0}, "story_seconds_max is 5.0, but was "),
         ("sign", {"representative": "longest"}, "representative is longest, but was first"),
         ("sign", {"fields": ("text=body",)}, "fields is "),

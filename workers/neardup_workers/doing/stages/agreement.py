@@ -43,6 +43,7 @@ def agreed_of(settings: StreamSettings) -> Agreed:
     """Return what these settings agree with."""
     others = {
         "verdicts": settings.verdicts,
+        "pairs_max": settings.pairs_max,
         "story_seconds_max": settings.story_seconds_max,
         "representative": settings.representative,
         "forward": sorted(settings.forward),

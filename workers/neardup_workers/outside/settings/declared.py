@@ -170,6 +170,13 @@ class StreamOptions(Declared):
         description="other matchers that keep a copy of the table of each shard, to take over without a restore; each "
         "takes the memory of the tables once more",
     )
+    pairs_max: int | None = setting(
+        default=None,
+        ge=1,
+        le=2**20,
+        description="pairs of a document that each shard publishes in candidates, the most similar; by default all. "
+        "Links for verdicts are all",
+    )
     blocked: str | None = setting(
         default=None,
         in_file=True,

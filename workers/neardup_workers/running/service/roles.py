@@ -179,6 +179,7 @@ def _matcher(member: WorkerMember, settings: StreamSettings, limits: StreamLimit
         canaries=limits.canaries_every > 0,
         verdicts=settings.verdicts,
         standbys=settings.standbys,
+        pairs_max=settings.pairs_max,
     )
     worker = MatchWorker(member, plan)
     return Made(

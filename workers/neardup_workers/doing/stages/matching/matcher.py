@@ -364,10 +364,11 @@ class MatchWorker:
             for stretch in self._cursor(shard).ahead(table.position):
                 began.setdefault(shard, table.position)
                 if table.position < table.published < stretch.end:
-                    for applied in table.apply(stretch.until(table.published), candidates_max=candidates_max):
+                    behind = stretch.until(table.published)
+                    for applied in table.apply(behind, candidates_max=candidates_max, pairs_max=0):
                         yield shard, applied, False
                 is_new = table.position >= table.published
-                for applied in table.apply(stretch, candidates_max=candidates_max):
+                for applied in table.apply(stretch, candidates_max=candidates_max, pairs_max=self.plan.pairs_max):
                     yield shard, applied, is_new
 
     def observe(self) -> None:

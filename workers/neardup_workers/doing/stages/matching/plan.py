@@ -46,6 +46,7 @@ class MatchPlan(NamedTuple):
     canaries: bool = False  # look up those of signed
     verdicts: bool = False  # publish links for linkers, and trim nothing before the first linker works
     standbys: int = 0  # other members that keep a table of each shard
+    pairs_max: int | None = None  # pairs of a document that each shard publishes
 
 
 class Restore(NamedTuple):

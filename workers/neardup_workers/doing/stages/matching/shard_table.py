@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.batches import CONTENT_HALF, Batch
 from neardup.pairs.comparing import Leads, joined_leads
-from neardup.pairs.pair_rule import Matches, deciding
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, deciding, named, nearest_pairs
 from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from neardup.pairs.shards import Growth, Shard
 from neardup.schemes.config import Config
@@ -152,14 +152,16 @@ class ShardTable:
         return self._reached.time_before
 
     def apply(
-        self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES
-    ) -> Iterator[Applied]:
+        self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES,
+        pairs_max: int | None = None,
+    ) -> Iterator[Applied]:  # fmt: skip
         """Add the rows of a stretch from the position of the table on, inside an open step.
 
         Args:
             stretch: rows that begin at the position of the table, or before.
             publish: look for pairs; without it, the rows are those of a restore.
             candidates_max: of a slice, about.
+            pairs_max: pairs of a document to publish; its links are all.
 
         Yields:
             The result of each slice. The next one is applied when the caller asks for it.
@@ -175,12 +177,12 @@ class ShardTable:
             return
         slot, time = table.slot_end, table.stream_time
         for part in self.matcher.slices_of(
-            stretch.rows, first=first, probe=publish, candidates_max=candidates_max, leads=publish
+            stretch.rows, first=first, probe=publish, candidates_max=candidates_max, leads=publish, named=False
         ):
             self._advance(stretch, first, part.end, slot, time)
             if part.end == len(stretch.positions):
                 self._grow(stretch)
-            yield self._applied(stretch, first, part)
+            yield self._applied(stretch, first, part, pairs_max)
             first, slot, time = part.end, table.slot_end, table.stream_time
 
     def _advance(self, stretch: Stretch, first: int, end: int, slot: int, time: int) -> None:
@@ -240,11 +242,12 @@ class ShardTable:
         firsts = np.array([self._since.get(one, none) for one in partitions_of(places).tolist()], np.int64)
         return places >= firsts
 
-    def _applied(self, stretch: Stretch, first: int, part: Slice) -> Applied:
+    def _applied(self, stretch: Stretch, first: int, part: Slice, pairs_max: int | None) -> Applied:
         """Return the result of a slice, which begins at the row ``first``."""
         batch, removals = stretch.rows.batch, stretch.rows.removals
-        decides = np.flatnonzero(deciding(SCHEMES[self.config.scheme], part.matches.similarity))
-        pairs = Leads(part.items, part.slots, part.matches.similarity, part.matches.buckets)
+        found = part.matches.similarity
+        decides = np.flatnonzero(deciding(SCHEMES[self.config.scheme], found))
+        pairs = Leads(part.items, part.slots, found, part.matches.buckets)
         items, slots, similarity, _ = joined_leads(pairs.select(decides), part.leads)
         links = Links(
             stretch.places[items], self._places.of(slots), batch.contents[items, CONTENT_HALF],
@@ -257,7 +260,17 @@ class ShardTable:
         losses = None
         if len(part.losses.items):
             losses = named_losses(self.matcher, batch, part, None if stretch.shown is None else stretch.source_of)
-        return Applied(part.matches, part.items, links, removed, documents, len(part.probed), losses)
+        matches = self._named(batch, part, published := nearest_pairs(part.items, part.slots, found, pairs_max))
+        return Applied(matches, part.items[published], links, removed, documents, len(part.probed), losses)
+
+    def _named(self, batch: Batch, part: Slice, rows: npt.NDArray[np.int64]) -> Matches:
+        """Return some pairs of a slice with ids and times."""
+        matches = part.matches
+        if matches.shared is not None:  # they have them
+            return matches.select(rows)
+        pairs = NO_MATCHES._replace(similarity=matches.similarity[rows], buckets=matches.buckets[rows])
+        separate = self.config.separate
+        return named(self.matcher.table, batch, part.items[rows], part.slots[rows], pairs, separate=separate)
 
     def skip_to(self, position: int) -> None:
         """Move to a later position, before which the log has no more rows for the table."""
