@@ -20,7 +20,15 @@ from neardup_workers.outside.process.memory import bytes_of
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.running.cli.app import app
-from neardup_workers.running.commands.size import PROCESS_BYTES, SEEN_BYTES, SLACK, Load, sampled, size_of
+from neardup_workers.running.commands.size import (
+    LINKER_RESTORE,
+    PROCESS_BYTES,
+    SEEN_BYTES,
+    SLACK,
+    Load,
+    sampled,
+    size_of,
+)
 
 OFF_MAX = 0.2
 TEXT_BYTES = 400
@@ -152,7 +160,7 @@ def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     assert any("role sign are needed and documents_partitions=2" in what for what, _ in signers.problems)
 
 
-@pytest.mark.parametrize(("standbys", "names"), [(0, ["link", "minutes"]), (1, ["link"])])
+@pytest.mark.parametrize(("standbys", "names"), [(0, ["link", "minutes", "linker"]), (1, ["link", "linker"])])
 def test_a_linker_without_room_and_a_long_takeover_are_named(standbys: int, names: list[str]) -> None:
     """The example of docs/OPERATIONS.md: a linker has the window of the whole stream in one process."""
     found = size_of(settings_of(verdicts=True, standbys=standbys), load_of())
@@ -160,7 +168,12 @@ def test_a_linker_without_room_and_a_long_takeover_are_named(standbys: int, name
     needed = next(role for role in found.roles if role.role == "link").memory
     assert f"needs {needed / 2**30:,.1f} GiB, and --memory is 16.0 GiB" in found.problems[0][0]
     roomy = size_of(settings_of(verdicts=True, standbys=1), load_of(memory_max=needed))
-    assert roomy.problems == ()
+    (wait,) = roomy.problems
+    assert "reads the whole window for 76 minutes" in wait[0]
+    assert "over 8 streams" in wait[1]
+    small = size_of(settings_of(verdicts=True, window_seconds=3_600.0), load_of())
+    assert small.linker_restore_seconds == pytest.approx(small.window_documents * LINKER_RESTORE / 1e6)
+    assert size_of(settings_of(), load_of()).linker_restore_seconds == 0.0
 
 
 @pytest.mark.long

@@ -52,9 +52,11 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 # What a document costs, as benchmark K8 measures it (``make bench-kafka``), on one core of a shared machine:
 # microseconds of a signer for a document, and for each kilobyte of it; of a matcher for a document, and for each shard
-# that it holds; of a linker and of a filter; the time of a restore over that of matching the same documents.
+# that it holds; of a linker and of a filter; the time of a restore over that of matching the same documents. A linker
+# that takes over reads each document of the window for so many microseconds (``S14-linker``).
 SIGNER_DOCUMENT, SIGNER_KILOBYTE, MATCHER_DOCUMENT, MATCHER_SHARD = 9.677, 1.551, 4.138, 0.271
 LINKER_DOCUMENT, FILTER_DOCUMENT, RESTORE_OF_MATCH = 8.066, 26.96, 0.9247
+LINKER_RESTORE = 8.8
 # Memory that is allocated over what is used; of a worker apart from its window.
 SLACK, PROCESS_BYTES = 1.067, 314_600_000.0
 # Bytes of a document in the filter of contents that every matcher has, up to its part of the tables (``SEEN_PART``).
@@ -84,7 +86,8 @@ class Role(NamedTuple):
 
 class Sized(NamedTuple):
     """What a deployment needs. ``restore_seconds`` is that of one matcher after another has died without standbys;
-    ``takeover_seconds`` is the session of the dead one, and the restore where no matcher stands by. ``streams`` is 1
+    ``takeover_seconds`` is the session of the dead one, and the restore where no matcher stands by;
+    ``linker_restore_seconds`` is that of the one linker that decides, 0 without verdicts. ``streams`` is 1
     unless the load is too large for one stream. A problem is what is wrong, and what to do."""
 
     window_documents: int
@@ -93,6 +96,7 @@ class Sized(NamedTuple):
     streams: int
     restore_seconds: float
     takeover_seconds: float
+    linker_restore_seconds: float
     roles: tuple[Role, ...]
     problems: tuple[tuple[str, str], ...]
 
@@ -156,7 +160,8 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
     takeover = settings.client.session_timeout_seconds + (0.0 if settings.standbys else replayed)
-    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover)]
+    linked = documents * LINKER_RESTORE / 1e6 if settings.verdicts else 0.0
+    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover), *_waits(linked)]
     if given is not None and matchers > given * (1 + settings.standbys):
         useful = given * (1 + settings.standbys)
         what = f"{matchers} matchers are needed and shards={given}: more than {useful} have nothing to do"
@@ -172,7 +177,7 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
             f"near-duplicates meet (by language, collection or kind): {load.rate / streams:,.0f} a second each"
         )
         problems.append((what, do))
-    return Sized(documents, table, shards, streams, replayed, takeover, roles, tuple(problems))
+    return Sized(documents, table, shards, streams, replayed, takeover, linked, roles, tuple(problems))
 
 
 def _divided(documents: int, given: int | None, standbys: int, load: Load) -> tuple[int, int, int, int, float]:
@@ -251,6 +256,16 @@ def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...], takeov
         )
 
 
+def _waits(linked: float) -> Iterator[tuple[str, str]]:
+    """A linker that takes over for too long; and what to do."""
+    if linked > TAKEOVER_SECONDS_MAX:
+        yield (
+            f"a linker that takes over reads the whole window for {linked / 60:,.0f} minutes, and should take "
+            f"{TAKEOVER_SECONDS_MAX / 60:.0f}: no verdict is written until then, and no linker stands by",
+            f"shorten the window, or divide the documents over {math.ceil(linked / TAKEOVER_SECONDS_MAX)} streams",
+        )
+
+
 def _tables(sized: Sized) -> Iterator[Table]:
     yield facts("Stream", [
         ("documents in the window", f"{sized.window_documents:,}", ""),
@@ -258,6 +273,7 @@ def _tables(sized: Sized) -> Iterator[Table]:
         ("shards", str(sized.shards), "setting shards; neardup topics shards adds some later"),
         ("restore", f"{sized.restore_seconds:,.0f} s", "of a matcher that takes over the most shards"),
         ("takeover", f"{sized.takeover_seconds:,.0f} s", "after a death: session, and restore without standbys"),
+        ("restore of the linker", f"{sized.linker_restore_seconds:,.0f} s", "of all that it has decided of the window"),
     ])  # fmt: skip
     roles = Table("role", "processes", "cores of each", "memory of each", title="Roles")
     for role in sized.roles:
