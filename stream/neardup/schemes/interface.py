@@ -92,7 +92,7 @@ class Keys(NamedTuple):
     @property
     def counts_added(self) -> npt.NDArray[np.int64]:
         """How many keys each item adds, ``int64[n]``."""
-        return self.added if len(self.added) else np.diff(self.starts)
+        return self.added if len(self.added) else self.starts[1:] - self.starts[:-1]
 
 
 class Common(NamedTuple):
