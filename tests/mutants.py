@@ -56,8 +56,8 @@ GUARDS = "tests/kafka/transport/test_kafka_guards.py"
 MUTANTS = (
     Mutant(
         "a shard adds a foreign document", "table", STEP,
-        "        is_own = not kind & FOREIGN\n",
-        "        is_own = kind >= 0\n",
+        "        is_own, added = not kind & FOREIGN, items.added[i]\n",
+        "        is_own, added = kind >= 0, items.added[i]\n",
         UNION,
     ),
     Mutant(

@@ -28,6 +28,7 @@ from benchmarks import scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
+from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.settings.load import load_stream
@@ -99,6 +100,7 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
     transport = connect(settings)
     transport.create_topics([TopicSpec(plan.name, plan.partitions, -1, plan.configs)
                                    for plan in topic_plans(settings)])  # fmt: skip
+    agree(transport, settings)
     transport.close()
     return settings
 

@@ -20,6 +20,7 @@ from benchmarks.report import Result, Size, Target
 from neardup import Document
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.pipeline import Signer
+from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
@@ -116,6 +117,8 @@ def holding(settings: StreamSettings, messages: Sequence[Message]) -> MemoryClus
         cluster.create(topic, settings.documents_partitions)
     cluster.create(topics.signed, 1)
     cluster.create(topics.links, settings.shards)
+    cluster.create(topics.settings, 1)
+    agree(MemoryTransport(cluster), settings)
     for message in messages:
         cluster.append(message.topic, message.partition, message.value)
     return cluster

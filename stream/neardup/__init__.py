@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from neardup.errors import CapacityError, ConfigError, NeardupError
     from neardup.pairs.pipeline import Matcher, Signer
     from neardup.schemes.config import Config
-    from neardup.stories.arrow.signatures import batch_of_signatures, sign_table
+    from neardup.stories.arrow.signatures import sign_table
 
 __all__ = [
     "CapacityError",
@@ -36,7 +36,6 @@ __all__ = [
     "Refusal",
     "Signer",
     "Verdict",
-    "batch_of_signatures",
     "load_window",
     "save_window",
     "sign_table",

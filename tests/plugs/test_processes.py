@@ -23,13 +23,13 @@ import json
 from multiprocessing import get_context
 from neardup import Config, Document, Matcher, Signer
 
-if __name__ == "__main__":
+MAIN
     texts = [Document(one["id"], one["text"]) for one in map(json.loads, open("wire.jsonl", encoding="utf-8"))]
     with get_context("spawn").Pool(2) as pool:
         parts, matcher = pool.map(Signer(Config()).sign, [texts[:50], texts[50:]]), Matcher(Config())
     matcher.table.begin()
     print(sum(len(matcher.match(signed.batch).pairs()) for signed in parts), "pairs")
-"""
+""".replace("MAIN", 'if __name__ == "__main__":')  # a line that begins so makes a script of this file
 SPARK = """
 import sys
 from pyspark.sql import SparkSession, functions, types

@@ -16,8 +16,9 @@ from plug_blocks import block_of, needs, run_block
 from pyarrow import json as arrow_json
 from pyarrow import parquet
 
-from neardup import Config, ConfigError, Deduplicator, Document, Matcher, Pair, batch_of_signatures, sign_table
+from neardup import Config, ConfigError, Deduplicator, Document, Matcher, Pair, sign_table
 from neardup.pairs.pipeline import match_step
+from neardup.stories.arrow.signatures import batch_of_signatures
 
 EXAMPLES = ROOT / "docs" / "examples"
 FOX = "The quick brown fox jumps over the lazy "

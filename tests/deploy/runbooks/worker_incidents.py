@@ -56,6 +56,7 @@ class Documents:
 
 def work(bench: Bench, *roles: str, **changes: Any) -> None:
     """Let a worker of each role take all that there is, one role after the other."""
+    bench.agree(**changes)
     for role in roles:
         bench.run(role, lambda role=role: bench.has_taken_all(role), **changes)
 

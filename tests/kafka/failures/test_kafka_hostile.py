@@ -197,7 +197,7 @@ def records_in_cycles() -> int:
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)
-    count = sum(isinstance(one, Record) for one in gc.garbage)
+    count = sum(type(one) is Record for one in gc.garbage)
     gc.garbage.clear()
     gc.collect()
     return count

@@ -190,6 +190,7 @@ for topic in ("signed", "links", "verdicts", "clusters", "originals", "sources")
     name = getattr(new.names.topics, topic)
     cluster.create(name, new.cluster.partitions(name))
 new.cluster = cluster
+new.agree()
 chance = random.Random(5)
 texts = [" ".join("".join(chance.choices("abcdefghijklmnop", k=6)) for _ in range(20)) for _ in range(12)]
 documents = [(f"d{n}", text) for n, text in enumerate(texts)]

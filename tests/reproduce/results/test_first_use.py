@@ -210,6 +210,7 @@ def test_topics_create_says_that_a_topic_keeps_its_partitions(program: Program) 
         "admin = Of(nodes=lambda: 3, create_topics=lambda specs: [], describe=describe)\n"
         "bounds = lambda name, **given: {}\n"
         "topics.connect = lambda settings: Of(admin=admin, close=lambda: None, bounds=bounds, **vars(admin))\n"
+        "topics.fail_if_owned = topics.fail_if_lost = topics.agree = lambda *given: ''\n"
         "topics.create(settings)\n"
     )
     done = program.code(code)

@@ -154,7 +154,7 @@ class Feed:
         arrived = int(self.cluster.now_seconds * 1000) / 1000
         if seconds is not None:
             fields["timestamp"] = seconds
-        kept = arrived if seconds is None else min(seconds, arrived + self.habits.skew_seconds)
+        kept = arrived if seconds is None or seconds > arrived + self.habits.skew_seconds else seconds
         if keyed and self.rng.random() < 0.5:
             del fields["id"]  # the key is the id
         return self._append(name.encode(), json.dumps(fields).encode(), name, round(kept * MICROSECONDS), text)

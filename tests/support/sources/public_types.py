@@ -26,7 +26,6 @@ from neardup import (
     Refusal,
     Signer,
     Verdict,
-    batch_of_signatures,
     load_window,
     save_window,
     sign_table,
@@ -37,6 +36,7 @@ from neardup.pairs.pipeline import Signed
 from neardup.schemes.interface import Plan
 from neardup.schemes.theory.tuning import Tuning
 from neardup.stories.arrow.columns import column_of
+from neardup.stories.arrow.signatures import batch_of_signatures
 from neardup.stories.arrow.tables import ArrowStream, ArrowTable
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."

@@ -34,8 +34,7 @@ FOREIGN = {
     "NEARDUP_MACHINE_CODE",
 }  # fmt: skip
 # Of Zstandard, and of the programs of Kafka that plan prints.
-FOREIGN_IN_MESSAGES = {"--long", "--add-config", "--alter", "--bootstrap-server", "--entity-name", "--entity-type",
-                       "--partitions", "--topic"}  # fmt: skip
+FOREIGN_IN_MESSAGES = {"--long", "--add-config", "--alter", "--bootstrap-server", "--entity-name", "--entity-type"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Sets of data, and names of other programs.
 DATA = {

@@ -99,6 +99,10 @@ class Bench:
         settings = self.settings.model_copy(update=changes)
         return Shell(ROLES[role], settings, outside, self.limits._replace(**limits)).run()
 
+    def agree(self, **changes) -> None:
+        """Put settings in force, as ``topics create`` does while no worker runs."""
+        agree(MemoryTransport(self.cluster), self.settings.model_copy(update=divided(changes)[0]))
+
     def sign(self, documents: int, **changes):
         """Run a signer until it has signed this number of documents."""
         return self.run("sign", lambda: self.metrics["sign"].value("documents") >= documents, **changes)

@@ -22,6 +22,8 @@ LATER = [("copy of a", FIRST[0][1]), ("copy of b", FIRST[1][1]), ("d", "a third 
 
 
 def work(bench: Bench, *roles: str, **changes: object) -> None:
+    """One role after the other takes what there is, with these settings in force."""
+    bench.agree(**changes)
     for role in roles:
         bench.run(role, lambda role=role: bench.has_taken_all(role), **changes)
 
@@ -73,6 +75,7 @@ def test_documents_before_the_window_get_no_verdict_and_are_counted(
     work(bench, SIGN, MATCH, verdicts=False)
     bench.add(*LATER[:2], timestamp=1_600_000_000 + 9 * DAY)
     work(bench, SIGN, MATCH, verdicts=False)
+    bench.agree()
     with caplog.at_level(logging.WARNING):
         shards = range(bench.cluster.partitions(bench.names.topics.links))
         begun = lambda: all(bench.cluster.log(bench.names.topics.links, shard).end for shard in shards)  # noqa: E731
