@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from neardup import Config, Deduplicator
-from neardup.pairs.batches import bucket_keys, select, table_items
+from neardup.pairs.batches import bucket_keys, select, table_items, times_of
 from neardup.pairs.pipeline import Matcher, Signer
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import Decider
@@ -39,6 +39,7 @@ def warm(config: Config) -> None:
         dedup.nearest(documents, 1)
     dedup.remove("0")
     dedup.matcher.table.memory_bytes()  # asks where postings begin, as a step does from which documents leave
+    times_of([documents[0]._replace(timestamp=0.0)])  # documents that are read one by one
     signed = Signer(config).sign(documents)
     first = select(signed.batch, np.arange(1))
     items = table_items(first, bucket_keys(first, config))
