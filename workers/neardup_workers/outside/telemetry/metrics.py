@@ -62,7 +62,7 @@ OF_SERVICE = (
     "near_documents",
     "lone_documents",
 )
-HTTP_STATUSES = (200, 202, 400, 401, 404, 405, 408, 409, 413, 415, 421, 422, 429, 501, 503, 507)
+HTTP_STATUSES = (200, 202, 400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 501, 503, 507)
 
 
 # Documents of a cluster: from a copy to a template that half of a stream shares.
