@@ -297,4 +297,12 @@ def _partition(
                 reached = lines[-1]["offset"] + 1
                 yield decided_rows(partition, lines, int(NO_TIME), separate=separate)
         at = max(at, end)
+        if reached < metadata.decided and transport.bounds(topic, written=True)[partition][1] <= at:
+            if allow_gap:
+                return
+            raise OffsetGoneError(
+                f"partition {partition} of {topic} ends at {at}, and the linker has committed verdicts up to document "
+                f"{metadata.decided} behind that: the topic was made again, and what stood in it is lost; accept that "
+                "with --allow-gap"
+            )
         yield None
