@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from command import PROCESS_SECONDS_MAX, clean_environment
 from plug_blocks import block_of, needs
 from service_world import NEAR, TEXT
+from web_server import WebServer
 
 pytestmark = pytest.mark.processes
 OTHER = "The harvest of apples was smaller than in the year before, says the union of the farmers of the valley."
@@ -48,29 +47,14 @@ print(json.dumps({name: value for name, value in crawler.stats.get_stats().items
 """
 
 
-class Site(BaseHTTPRequestHandler):
-    """Three pages."""
-
-    def do_GET(self) -> None:
-        found = PAGES.get(self.path)
-        self.send_response(404 if found is None else 200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(f"<html><p>{found}</p></html>".encode())
-
-    def log_message(self, format: str, *values: object) -> None:
-        pass
-
-
 @pytest.fixture
 def site() -> Iterator[str]:
     """The address of the site."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    server = WebServer()
+    for path, text in PAGES.items():
+        server.give(path, f"<html><p>{text}</p></html>".encode(), Content_Type="text/html")
+    yield server.url("")
+    server.close()
 
 
 def crawled(folder: Path, site: str, **settings: Any) -> tuple[dict[str, int], list[dict[str, Any]]]:

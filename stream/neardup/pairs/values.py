@@ -119,8 +119,6 @@ def _seconds_of(value: Any, unread: Unread) -> Any:
 def warn_of_types(refusals: Sequence[Refusal], stacklevel: int) -> None:
     """Warn of refused values of a wrong type, by reason: a program is wrong there, not its data, and an answer of pairs
     does not show it."""
-    if not refusals:
-        return
     found = Counter(refusal.reason for refusal in refusals if refusal.reason.endswith("_type"))
     for reason, count in found.items():
         example = next(refusal for refusal in refusals if refusal.reason == reason)

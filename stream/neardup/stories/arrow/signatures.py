@@ -14,7 +14,7 @@ from neardup.pairs.batches import Batch, bucket_keys, id_columns, make_batch
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.pipeline import Signed, Signer
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Evidence
+from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import ROW_TYPES
 from neardup.stories.arrow.columns import DocumentRows, load_pyarrow
@@ -106,10 +106,9 @@ def batch_of_signatures(table: ArrowTable, config: Config | None = None, *, id_f
     if fixed.shape[1] != config.plan.width or config.verify != "sketch":
         raise ConfigError("a signature is not all that is compared here: set verify to sketch")
     contents = b"".join(blake2b(row.tobytes(), digest_size=16).digest() for row in fixed)
-    nothing = Evidence(fixed, np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
     ids = id_columns([str(id_).encode() for id_ in present[id_field].to_pylist()])
     hashes = np.frombuffer(contents, np.uint64).reshape(-1, 2)
-    return make_batch(*ids, np.full(len(rows), NO_TIME), hashes, nothing)
+    return make_batch(*ids, np.full(len(rows), NO_TIME), hashes, fixed_evidence(fixed))
 
 
 def _check(config: Config) -> None:

@@ -52,11 +52,9 @@ def window_requests(writer: Writer) -> Handlers:
 
     async def check_lines(service: Service, request: Request) -> Response:
         submit = partial(_submitted, writer)
-
-        def decode(line: bytes) -> Document | Reason:
-            return admitted(request.scope, service.decoding.document(line))
-
-        return await check_batch(Deciding(decode, submit, STEP_DOCUMENTS, STEP_CHARACTERS), service, request)
+        return await check_batch(
+            Deciding(service.decoding.document, submit, STEP_DOCUMENTS, STEP_CHARACTERS), service, request
+        )
 
     return {
         ("POST", "/v1/check"): partial(check, writer),

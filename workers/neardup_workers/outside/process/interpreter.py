@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
 
 # Zstandard is a part of the standard library from Python 3.14 on; before, it is a package of its own.
 if sys.version_info >= (3, 14):
@@ -18,6 +19,19 @@ _COLLECT_OBJECTS = 50_000
 # Seconds until a thread that decodes yields to one that returns from a kernel. The interpreter's default of 5 ms is
 # longer than the signing of a chunk.
 _SWITCH_SECONDS = 1e-4
+
+
+def unzstd(frame: zstd.ZstdDecompressor, data: bytes, step_bytes: int) -> Iterator[bytes]:
+    """Yield what a frame unpacks to, at most ``step_bytes`` at a time.
+
+    Raises ``zstd.ZstdError`` if the data is damaged, ``EOFError`` if it breaks off.
+    """
+    while not frame.eof:
+        part = frame.decompress(data, step_bytes)
+        data = b""  # the decompressor keeps the remaining input
+        if not part and not frame.eof and frame.needs_input:
+            raise EOFError("the data breaks off")
+        yield part
 
 
 def share_interpreter() -> None:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from neardup_workers.outside.process.interpreter import zstd
+from neardup_workers.outside.process.interpreter import unzstd, zstd
 
 _STEP_BYTES = 1 << 18
 # Maximum window of a Zstandard frame in HTTP (RFC 9659).
@@ -76,15 +76,9 @@ def _deflate(payload: bytes) -> Iterator[bytes]:
 
 
 def _zstd(payload: bytes) -> Iterator[bytes]:
-    frame = zstd.ZstdDecompressor(options=_ZSTD_WINDOW)
     try:
-        while not frame.eof:
-            part = frame.decompress(payload, _STEP_BYTES)
-            payload = b""  # the decompressor keeps the remaining input
-            if not part and not frame.eof and frame.needs_input:
-                raise _Damaged
-            yield part
-    except zstd.ZstdError as error:
+        yield from unzstd(zstd.ZstdDecompressor(options=_ZSTD_WINDOW), payload, _STEP_BYTES)
+    except (zstd.ZstdError, EOFError) as error:
         raise _Damaged from error
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from neardup_workers.outside.options.running import AgentOptions
-from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.running.cli.options import Given, command_of
+from neardup_workers.running.cli.options import Given, check_installed, command_of
 
 
 @command_of(AgentOptions)
@@ -15,10 +12,7 @@ def mcp_command(options: AgentOptions, given: Given) -> None:
 
     They read only, unless --allow-add.
     """
-    if find_spec("mcp") is None:
-        from neardup.errors import install_command
-
-        raise Failure(Exit.USAGE, f"mcp needs the package mcp, not installed here: {install_command('mcp')}")
+    check_installed("mcp", "mcp", "mcp")
     from neardup_workers.running.commands.agents import run
 
     run(options)

@@ -9,12 +9,14 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from neardup.schemes.declared import Declared, LibraryOptions
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.settings.declared import (
     GROUPS,
@@ -70,6 +72,17 @@ def command_of(kind: type[Options]) -> Callable[[Callable[[Options, Given], None
         return _with_parameters(command, parameters)
 
     return decorate
+
+
+def check_installed(command: str, extra: str, *packages: str) -> None:
+    """Raise ``Failure`` if a package of an extra that a command needs is not installed."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        from neardup.errors import install_command
+
+        raise Failure(
+            Exit.USAGE, f"{command} needs {' and '.join(missing)}, not installed here: {install_command(extra)}"
+        )
 
 
 def _fields(kind: type[Any]) -> Iterator[inspect.Parameter]:

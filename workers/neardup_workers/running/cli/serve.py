@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import typer
 
 from neardup_workers.outside.options.running import ServeCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.running.cli.options import Given, command_of
+from neardup_workers.running.cli.options import Given, check_installed, command_of
 
 
 @command_of(ServeCommandOptions)
@@ -18,13 +17,7 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
 
     POST /v1/check takes a document as JSON; GET /openapi.json describes all requests.
     """
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        from neardup.errors import install_command
-
-        raise Failure(
-            Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: {install_command('serve')}"
-        )
+    check_installed("serve", "serve", "starlette", "uvicorn")
     from neardup_workers.outside.settings.load import load
     from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
 

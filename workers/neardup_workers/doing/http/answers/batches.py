@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Scope
 
 from neardup.documents.document import Document
 from neardup.errors import Reason
+from neardup_workers.doing.http.access.guard import admitted
 from neardup_workers.doing.http.app import Service, answer_values
 from neardup_workers.doing.http.bodies import JSON_LINES, lines_of, read_body
 from neardup_workers.doing.http.problems import field_of, json_line, problem_values, shown
@@ -43,15 +45,15 @@ class Deciding(NamedTuple):
 
 
 async def check_batch(deciding: Deciding, service: Service, request: Request) -> Response:
-    """Answer the lines of a request."""
+    """Answer the lines of a request; a document that its token may not send is refused."""
     body = await read_body(request, service.limits, JSON_LINES)
     lines = lines_of(body, service.limits.batch_lines_max)
-    return StreamingResponse(_answers(deciding, service, lines), media_type="application/x-ndjson")
+    return StreamingResponse(_answers(deciding, service, lines, request.scope), media_type="application/x-ndjson")
 
 
-async def _answers(deciding: Deciding, service: Service, lines: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def _answers(deciding: Deciding, service: Service, lines: Sequence[bytes], scope: Scope) -> AsyncIterator[bytes]:
     pending: deque[tuple[list[_Line], AsyncIterator[Outcome] | None]] = deque()
-    for group in _groups(deciding, lines):
+    for group in _groups(deciding, lines, scope):
         while len(pending) >= _AHEAD:
             yield await _answered(service, *pending.popleft())
         documents = [(one, line) for one, line in group if isinstance(one, Document)]
@@ -61,11 +63,11 @@ async def _answers(deciding: Deciding, service: Service, lines: Sequence[bytes])
     yield json_line({"done": len(lines)})
 
 
-def _groups(deciding: Deciding, lines: Sequence[bytes]) -> Iterator[list[_Line]]:
+def _groups(deciding: Deciding, lines: Sequence[bytes], scope: Scope) -> Iterator[list[_Line]]:
     group: list[_Line] = []
     characters = 0
     for line in lines:
-        decoded = deciding.decode(line)
+        decoded = admitted(scope, deciding.decode(line))
         size = len(decoded.text) if isinstance(decoded, Document) else 0
         if group and (len(group) == deciding.lines_max or characters + size > deciding.characters_max):
             yield group

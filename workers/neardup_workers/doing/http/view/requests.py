@@ -140,10 +140,7 @@ async def check_lines(sending: Sending, service: Service, request: Request) -> R
                 decided = await _decided(sending, sent[n], deadline)
                 yield decided.answer if decided else _undecided(document.id, sent[n], document.collection)
 
-    def decode(line: bytes) -> Document | Reason:
-        return admitted(request.scope, _decoded(sending, service, line))
-
-    deciding = Deciding(decode, submitted, _GROUP, math.inf)
+    deciding = Deciding(partial(_decoded, sending, service), submitted, _GROUP, math.inf)
     return await check_batch(deciding, service, request)
 
 

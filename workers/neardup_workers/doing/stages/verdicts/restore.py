@@ -242,17 +242,14 @@ def compacted(
     only a deletion by time or size moves it.
     """
     records: list[Record] = []
-    at = None
-    begins = transport.bounds(topic)[PARTITION][0]
-    if begins and not plan.allow_gap:
+    at, end = transport.bounds(topic)[PARTITION]
+    if at and not plan.allow_gap:
         raise RecordsLostError(
-            f"{topic} begins at {begins}: records before that were deleted by time or size; set its cleanup.policy to "
+            f"{topic} begins at {at}: records before that were deleted by time or size; set its cleanup.policy to "
             "compact, and go on without them with --allow-gap: later copies of old originals may be kept, and sources "
             "have too small counts"
         )
     while True:
-        first, end = transport.bounds(topic)[PARTITION]
-        at = first if at is None else at
         for stretch in transport.read(topic, PARTITION, at, end) if at < end else ():
             records += stretch
             yield None
@@ -269,6 +266,7 @@ def compacted(
                 "them: later copies of old originals may be kept, and counts of sources begin again"
             )
         yield None
+        end = transport.bounds(topic)[PARTITION][1]
 
 
 def _partition(

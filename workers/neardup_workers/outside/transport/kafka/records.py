@@ -34,7 +34,7 @@ from kafka import errors as client_errors
 from lz4.frame import LZ4FrameDecompressor
 
 from neardup.machine.compile import kernel
-from neardup_workers.outside.process.interpreter import zstd
+from neardup_workers.outside.process.interpreter import unzstd, zstd
 from neardup_workers.outside.transport.kafka.client_internals import fetches
 from neardup_workers.outside.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
 
@@ -113,12 +113,7 @@ def _lz4(data: bytes, bytes_max: int) -> Iterator[bytes]:
 def _zstd(data: bytes, bytes_max: int) -> Iterator[bytes]:
     while data:  # a frame; there may be several
         frame = zstd.ZstdDecompressor()
-        while not frame.eof:
-            chunk = frame.decompress(data, _CHUNK_BYTES)
-            data = b""
-            if not chunk and not frame.eof and frame.needs_input:
-                raise EOFError("the data breaks off")
-            yield chunk
+        yield from unzstd(frame, data, _CHUNK_BYTES)
         data = frame.unused_data
 
 
