@@ -3,12 +3,13 @@
 import itertools
 import json
 import time
+from hashlib import sha256
 
 import pytest
 from axe import findings
 from devtools import Browser
 from news import documents
-from open_page import Page
+from open_page import TOKEN, Page
 from service_process import Serving
 
 NOW = time.time()
@@ -20,6 +21,11 @@ LONG = [
 CLOCKS = (
     "The museum of clocks opens again on Friday after a year of repairs, with a tower clock that has one hand alone."
 )
+FRENCH = "a-token-of-the-french-desk"
+HOLDERS = [
+    {"name": "all", "sha256": sha256(TOKEN.encode()).hexdigest(), "roles": ["admin"]},
+    {"name": "french", "sha256": sha256(FRENCH.encode()).hexdigest(), "roles": ["read"], "collections": ["fr"]},
+]
 TITLES = "[...document.querySelectorAll('.card h2')].map((one) => one.innerText)"
 BUSY = "document.querySelector('main').getAttribute('aria-busy') === 'false'"
 FEEDS = [
@@ -194,9 +200,11 @@ def test_no_view_has_an_error_or_breaks_the_policy(filled):
 @pytest.fixture
 def separate(tmp_path_factory, chromium):
     """The page after the same two documents of two sources came in two collections, and in none."""
+    state = tmp_path_factory.mktemp("state")
+    (state / "tokens").write_text("\n".join(json.dumps(one) for one in HOLDERS))
     serving = Serving(
-        tmp_path_factory.mktemp("state"), "--durability", "normal", "--keep-texts", "--fields", "collection=lang"
-    )
+        state, "--durability", "normal", "--keep-texts", "--fields", "collection=lang", "--token-file", state / "tokens"
+    )  # fmt: skip
     browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
     try:
         page = Page(browser, serving)
@@ -207,7 +215,7 @@ def separate(tmp_path_factory, chromium):
                 for name in ("en", "fr", None)
             ]
         )
-        browser.open(f"{serving.url}/#/stories")
+        _enter(browser, f"{serving.url}/#/stories", TOKEN)
         yield page
         page.client.close()
     finally:
@@ -237,6 +245,33 @@ def test_stories_are_filtered_by_collection_and_compared_within_it(separate):
     assert "collection=fr" in address
     said = separate.show(address.removeprefix("#/"), "document.querySelector('.pair .verdict')?.innerText")
     assert said.startswith("They are a pair"), json.dumps(said)
+    _see_one_collection(separate)
+
+
+def _see_one_collection(page):
+    """A token of a collection sees its stories, compares and asks in it, and no request of the page is refused."""
+    page.browser.evaluate("sessionStorage.clear()")
+    page.browser.open("about:blank")
+    _enter(page.browser, f"{page.url}/", FRENCH)
+    assert page.browser.wait(f"{TITLES}.length === 1 && {TITLES}") == ["Clocks fr"]
+    page.browser.wait("document.getElementById('live').dataset.state === 'closed'")
+    shown = "[...document.querySelectorAll('nav a')].filter((one) => one.offsetParent).map((one) => one.innerText)"
+    assert page.browser.evaluate(shown) == ["Stories", "Pair", "Ask", "Judge"]
+    assert page.ask(f"{CLOCKS} Entry is dear.", "a").startswith("It is near")
+    assert "They are" in page.browser.evaluate("[...document.querySelectorAll('.answers .verdict')].at(-1).innerText")
+    page.show("judge", "document.querySelector('.judge .marking')")
+    page.show("sources", f"{TITLES}.length === 1")
+    errors = page.client.get("/v1/figures").json()["operation"]["client_errors"]
+    assert errors == 2  # the first request of each visit, without a token
+
+
+def _enter(browser, address, token):
+    browser.open(address)
+    browser.wait("document.querySelector('dialog')?.open")
+    browser.evaluate(f"""(() => {{
+        document.getElementById('token-value').value = '{token}';
+        document.querySelector('#token-form button').click();
+    }})()""")
 
 
 def test_a_pair_of_passages_marks_them_in_both_texts(tmp_path_factory, chromium, axe):
@@ -294,7 +329,7 @@ def test_sources_are_searched_sorted_and_stay_under_the_hands_of_a_reader(filled
     found = filled.show("sources?sort=source", f"{ordered} && {names}")
     named = [name for name in found if name != "no source"]
     assert (len(found), sorted(named, key=str.lower)[:3]) == (len(every), named[:3])
-    part = every[0][2:7]
+    part = named[0][2:7]
     having = [name for name in every if part in name]
     assert filled.show(f"sources?q={part}", f"{names}.length === {len(having)} && {names}") == having
     filled.show("sources", f"document.querySelector('tbody') && {names}.length === {len(every)}")

@@ -14,6 +14,7 @@ from debian_packages import absent
 from deploy_files import COMPOSE, ROOT, load, services
 
 from neardup.errors import ConfigError
+from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.outside.settings.serve import ServeSettings
 
 WORKERS = ("signer", "matcher", "linker", "filter")
@@ -91,7 +92,7 @@ def test_the_service_needs_a_token_and_nothing_of_kafka():
     folder = serve["command"][serve["command"].index("--state") + 1]
     assert [volume.split(":")[1] for volume in serve["volumes"]] == [str(Path(folder).parent)]
     with pytest.raises(ConfigError, match="NEARDUP_TOKEN"):
-        ServeSettings(host=serve["environment"]["NEARDUP_HOST"]).access_token()
+        tokens_of(ServeSettings(host=serve["environment"]["NEARDUP_HOST"]))
 
 
 def test_the_view_belongs_to_the_stream_and_needs_a_token():

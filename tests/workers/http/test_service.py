@@ -12,6 +12,7 @@ from service_world import NEAR, NOW, TEXT, world_in
 
 from neardup.documents.document import REASONS
 from neardup.errors import ConfigError
+from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.problems import SERVICE_REASONS
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.serve import ServeSettings
@@ -338,18 +339,18 @@ def test_without_a_token_the_host_must_be_this_machine(world):
 def test_an_address_that_others_reach_needs_a_token(tmp_path):
     """``insecure`` replaces the token. A token is long, has one source, and is never shown."""
     with pytest.raises(ConfigError, match="which others can reach"):
-        ServeSettings(host="0.0.0.0").access_token()
-    assert ServeSettings(host="0.0.0.0", insecure=True).access_token() is None
-    assert ServeSettings(host="::1").access_token() is None
-    assert ServeSettings(host="0.0.0.0", token=TOKEN).access_token() == TOKEN
+        tokens_of(ServeSettings(host="0.0.0.0"))
+    assert tokens_of(ServeSettings(host="0.0.0.0", insecure=True)) is None
+    assert tokens_of(ServeSettings(host="::1")) is None
+    assert tokens_of(ServeSettings(host="0.0.0.0", token=TOKEN)).holder(TOKEN.encode())
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    assert ServeSettings(token_file=str(tmp_path / "token")).access_token() == TOKEN
+    assert tokens_of(ServeSettings(token_file=str(tmp_path / "token"))).holder(TOKEN.encode())
     with pytest.raises(ConfigError, match="16 ASCII characters"):
-        ServeSettings(token="short").access_token()
+        tokens_of(ServeSettings(token="short"))
     with pytest.raises(ConfigError, match="leave out one"):
-        ServeSettings(token=TOKEN, token_file="x").access_token()
+        tokens_of(ServeSettings(token=TOKEN, token_file="x"))
     with pytest.raises(Failure, match="cannot read"):
-        ServeSettings(token_file=str(tmp_path / "missing")).access_token()
+        tokens_of(ServeSettings(token_file=str(tmp_path / "missing")))
     with pytest.raises(ConfigError, match="tls="):
         ServeSettings(tls=("certificate", "key", "another"))
     assert TOKEN not in repr(ServeSettings(token=TOKEN))

@@ -6,6 +6,7 @@ import stat
 import pytest
 from service_world import world_in
 
+from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.server import bound
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.serve import ServeSettings
@@ -14,7 +15,7 @@ from neardup_workers.outside.settings.serve import ServeSettings
 def test_a_socket_is_a_file_for_the_user_and_its_group(tmp_path):
     """It needs no token. A second service is refused; a file that a process has left is replaced."""
     host = f"unix:{tmp_path / 'socket'}"
-    assert ServeSettings(host=host).access_token() is None
+    assert tokens_of(ServeSettings(host=host)) is None
     with bound(host, 0) as address:
         address.listen()
         assert stat.S_IMODE((tmp_path / "socket").stat().st_mode) == 0o660

@@ -61,10 +61,11 @@ def test_each_role_may_do_its_own_and_an_admin_everything(tmp_path):
 
 
 def test_a_token_of_a_collection_reads_and_writes_no_other_one(tmp_path):
-    """Also in a batch; requests that are about all collections are refused."""
+    """Also in a batch; requests that are about all collections are refused. It reads its stories, their changes and
+    what it may do; figures of all collections are not among it."""
     file = written(tmp_path / "tokens", line("ar", "read", "write", collections=["ar"]), line("all", "admin"))
     fields = ("collection=of",)
-    with world_in(tmp_path / "state", token_file=file, fields=fields) as world:
+    with world_in(tmp_path / "state", token_file=file, fields=fields, keep_texts=True) as world:
         for name, collection, status in (("ar", "ar", 200), ("ar", "en", 403), ("ar", None, 403), ("all", "en", 200)):
             document = {"id": "a", "text": TEXT, "of": collection}
             assert asked(world, name, "POST", "/v1/check", json=document).status_code == status
@@ -76,9 +77,16 @@ def test_a_token_of_a_collection_reads_and_writes_no_other_one(tmp_path):
         for path, status in (
             ("/v1/documents?collection=ar", 200), ("/v1/documents?collection=en", 403), ("/v1/documents", 403),
             ("/v1/documents/a?collection=ar", 200), ("/v1/documents/a", 403), ("/v1/clusters?collection=ar", 200),
-            ("/v1/clusters/0", 403), ("/v1/sources", 403), ("/v1/events", 403), ("/v1/figures", 403),
+            ("/v1/clusters/0", 200), ("/v1/clusters/1", 403), ("/v1/sources", 403), ("/v1/events", 403),
+            ("/v1/differences?older=0&newer=2", 200), ("/v1/differences?older=0&newer=1", 403),
+            ("/v1/differences?older=0&newer=9", 403),
         ):  # fmt: skip
             assert asked(world, "ar", "GET", path).status_code == status, path
+        own, every = (asked(world, name, "GET", "/v1/figures").json() for name in ("ar", "all"))
+        assert own["token"] == {"name": "ar", "roles": ["read", "write"], "collections": ["ar"]}
+        assert {name for name, value in own.items() if value is None} == {"present", "history", "operation", "recall"}
+        assert every["present"]["documents"] == 3
+        assert own["settings"]["collection_field"] == every["settings"]["collection_field"] == "of"
 
 
 def test_a_token_has_so_many_requests_and_documents_a_minute(tmp_path):

@@ -14,8 +14,6 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -32,8 +30,8 @@ from neardup.documents.document import Pair
 from neardup.documents.ids import full_id
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.json_lines import named_collection
-from neardup.schemes.theory.tuning import probabilities
 from neardup.stories.verdicts.fields import FIELDS, rounded
+from neardup_workers.doing.http.access.guard import check_collection, holder_of
 from neardup_workers.doing.http.answers.delivery import delivered
 from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
 from neardup_workers.doing.http.described import parameters as of
@@ -41,12 +39,12 @@ from neardup_workers.doing.http.described.parameters import choice, cursor, flag
 from neardup_workers.doing.http.described.requests import description, query_names
 from neardup_workers.doing.http.events import Events, verdicts_of
 from neardup_workers.doing.http.feeds import listing
-from neardup_workers.doing.http.figures import operation
+from neardup_workers.doing.http.figures import operation, shown_settings
 from neardup_workers.doing.http.outgoing.atom import TYPE, feed_of
 from neardup_workers.doing.http.page import page
 from neardup_workers.doing.http.problems import field_of, json_response, problem
 from neardup_workers.doing.http.writer import Broken, Busy
-from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, ViewSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.store import extra
 from neardup_workers.outside.store.answers import SHOWN, Answer, pair_values
 from neardup_workers.outside.store.listing import Filters
@@ -263,6 +261,7 @@ async def cluster(service: Service, request: Request) -> Response:
     story = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
     if story is None:
         raise Refused("unknown_cluster", "cluster")
+    check_collection(request.scope, story.get("collection") or "")
     return json_response(story)
 
 
@@ -299,6 +298,8 @@ async def differences(service: Service, request: Request) -> Response:
     places = [number(request, parameter) for parameter in (of.OLDER, of.NEWER)]
     if min(places) < 0:
         raise Refused("parameter", "older" if places[0] < 0 else "newer", "name the places of two versions")
+    for place in places:
+        check_collection(request.scope, await run_in_threadpool(service.reader.collection_at, place))
     texts = await run_in_threadpool(service.reader.version_texts, places)
     if texts is None:
         raise Refused("unknown_place")
@@ -308,33 +309,16 @@ async def differences(service: Service, request: Request) -> Response:
 
 
 async def figures(service: Service, request: Request) -> Response:
-    """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
-    counted = service.events.figures
-    operated = await run_in_threadpool(operation, service.observer, counted.refused, service.reader.path)
-    values: dict[str, Any] = {"present": counted.present(), "history": counted.history(), "operation": operated}
-    values["recall"] = counted.recall()
-    return json_response(values | {"settings": _shown_settings(service.settings)})
-
-
-def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
-    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found, in
-    steps, ``chances`` the same at the threshold and .1 above it, ``compares`` whether the service has signatures to
-    compare."""
-    tuning = settings.tuning
-    marks = np.minimum(settings.threshold + np.array([0.0, 0.1]), 1.0)
-    names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
-
-    def chances(similarities: npt.NDArray[np.float64]) -> list[list[float]]:
-        curve = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
-        return [[round(s, 4), min(p, 1.0)] for s, p in curve if p == p]  # no number where no law is known
-
-    return {name: getattr(settings, name) for name in names} | {
-        "score_min": tuning.score_min,
-        "bands": tuning.bands or None,
-        "compares": not isinstance(settings, ViewSettings),
-        "curve": chances(np.linspace(0.0, 1.0, 101)),
-        "chances": chances(marks),
-    }
+    """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it. A
+    token of some collections gets the settings alone: the figures are of all."""
+    holder, counted = holder_of(request.scope), service.events.figures
+    values: dict[str, Any] = dict.fromkeys(("present", "history", "operation", "recall"))
+    if holder is None or holder.may_name(None):
+        operated = await run_in_threadpool(operation, service.observer, counted.refused, service.reader.path)
+        values = {"present": counted.present(), "history": counted.history(), "operation": operated}
+        values["recall"] = counted.recall()
+    values["settings"] = shown_settings(service.settings, service.decoding.fields.collection)
+    return json_response(values | {"token": None if holder is None else holder.rights()})
 
 
 async def shown_page(service: Service, request: Request) -> Response:

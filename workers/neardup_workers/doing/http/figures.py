@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neardup.schemes.theory.tuning import probabilities
+from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
 from neardup_workers.outside.telemetry.metrics import Metrics
 
 
@@ -44,6 +46,28 @@ def operation(observer: Metrics, refused: Mapping[str, int], path: Path) -> dict
         "store_bytes": used,
         "free_bytes": shutil.disk_usage(path.parent).free,
         "checkpoint_time": written,
+    }
+
+
+def shown_settings(settings: ServeSettings, collection_field: str | None) -> dict[str, Any]:
+    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found, in
+    steps, ``chances`` the same at the threshold and .1 above it, ``compares`` whether the service has signatures to
+    compare, ``collection_field`` the field that names the collection of a document."""
+    tuning = settings.tuning
+    marks = np.minimum(settings.threshold + np.array([0.0, 0.1]), 1.0)
+    names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
+
+    def chances(similarities: npt.NDArray[np.float64]) -> list[list[float]]:
+        curve = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+        return [[round(s, 4), min(p, 1.0)] for s, p in curve if p == p]  # no number where no law is known
+
+    return {name: getattr(settings, name) for name in names} | {
+        "score_min": tuning.score_min,
+        "bands": tuning.bands or None,
+        "compares": not isinstance(settings, ViewSettings),
+        "curve": chances(np.linspace(0.0, 1.0, 101)),
+        "chances": chances(marks),
+        "collection_field": collection_field,
     }
 
 

@@ -7,19 +7,14 @@ option for it, because other users of the machine can read it. The settings file
 from __future__ import annotations
 
 from ipaddress import ip_address
-from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import Field, SecretStr
 
 from neardup.errors import ConfigError
-from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.settings.declared import ServeOptions
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.outside.settings.kafka import StreamSettings
-
-# A token shorter than this can be guessed.
-_TOKEN_CHARACTERS_MIN = 16
 
 
 class ServeLimits(NamedTuple):
@@ -59,28 +54,6 @@ class ServeSettings(ServeOptions, Settings):
     token: SecretStr | None = Field(default=None, description="token that clients must send")
     webhook_secret: SecretStr | None = Field(default=None, description="secret that signs the events of the web hook")
 
-    def access_token(self) -> str | None:
-        """Return the token, or the lines of a file of tokens, or ``None`` if clients need no token.
-
-        Raises:
-            ConfigError: there are two tokens, the token is too short, or it is missing although other machines reach
-                the address.
-            Failure: the file cannot be read.
-        """
-        token = self._given_token()
-        if (
-            token is not None
-            and not token.startswith("{")
-            and (len(token) < _TOKEN_CHARACTERS_MIN or not token.isascii())
-        ):
-            raise ConfigError(f"a token needs {_TOKEN_CHARACTERS_MIN} ASCII characters or more: set a longer one")
-        if token is None and not self.insecure and not is_loopback(self.host):
-            raise ConfigError(
-                f"host is {self.host}, which others can reach, and there is no token: set NEARDUP_TOKEN or token_file, "
-                "or insecure if something in front of it checks who asks"
-            )
-        return token
-
     def hook_secret(self) -> str | None:
         """Return the secret of the web hook, ``None`` without a web hook. Raises ``ConfigError`` if it is missing."""
         if self.webhook is None:
@@ -88,18 +61,6 @@ class ServeSettings(ServeOptions, Settings):
         if self.webhook_secret is None:
             raise ConfigError("webhook has no secret: set NEARDUP_WEBHOOK_SECRET in the environment")
         return self.webhook_secret.get_secret_value()
-
-    def _given_token(self) -> str | None:
-        """Return the token of the environment or of the file. Raises ``ConfigError``, ``Failure``."""
-        if self.token is not None and self.token_file is not None:
-            raise ConfigError("token stands in the environment and token_file names a file: leave out one of them")
-        if self.token_file is None:
-            return None if self.token is None else self.token.get_secret_value()
-        try:
-            return Path(self.token_file).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
-            raise input_failure(f"token_file {self.token_file}", failed) from None
 
 
 class ViewSettings(ServeSettings, StreamSettings):

@@ -139,6 +139,15 @@ class StoreReader:
                 return None
             return [connection.execute(query, (place,)).fetchone()[0] for place in places]
 
+    def collection_at(self, place: int) -> str | None:
+        """Return the collection of the version at a place, empty without one; ``None`` where ids have none, or if there
+        is no row."""
+        if not self.separate:
+            return None
+        with self._connected() as connection:
+            row = connection.execute("SELECT id FROM documents WHERE place = ? AND gone = 0", (place,)).fetchone()
+            return None if row is None else _named(row["id"], separate=True)[0] or ""
+
     def previews(self, places: list[int]) -> dict[int, dict[str, str | None]]:
         """Return the first words of the documents at places, as far as their texts are stored, and the sources of the
         originals that their verdicts name."""

@@ -1,7 +1,7 @@
 """Tokens: what each may do, for which collections, and how much in a minute.
 
 The file of ``token_file`` has one token, which may do everything; or a line of JSON for each token, which has the
-SHA-256 of the token and not the token itself. Such a file is read again when it has changed. One that cannot be read
+SHA-256 of the token and not the token itself. The file is read again when it has changed. One that cannot be read
 leaves what was read before.
 """
 
@@ -14,20 +14,25 @@ import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from neardup.errors import ConfigError
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.process.exits import Failure, input_failure
+from neardup_workers.outside.settings.serve import ServeSettings, is_loopback
 
 READ, WRITE, REMOVE, ADMIN = "read", "write", "remove", "admin"
 # Method and path -> the role that it takes, where the method does not say it.
 _ROLES = {("POST", "/v1/why"): READ, ("GET", "/v1/audit"): ADMIN}
 _ROLE_OF_METHOD = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": WRITE, "DELETE": REMOVE}
-# Requests that say of which collection they are begin so. Other ones are of all.
-_OF_COLLECTIONS = ("/v1/check", "/v1/documents", "/v1/clusters", "/v1/why", "/openapi.json")
+# Requests that say of which collection they are, or whose answer does, begin so. Other ones are of all.
+_OF_COLLECTIONS = (
+    "/v1/check", "/v1/documents", "/v1/clusters", "/v1/why", "/v1/differences", "/v1/figures", "/openapi.json",
+)  # fmt: skip
+# A token shorter than this can be guessed.
+_CHARACTERS_MIN = 16
 # A change of the file is looked for so often at most, by a request.
 _LOOK_SECONDS = 1.0
 _MINUTE = 60.0
@@ -62,9 +67,12 @@ class Holder:
             role = READ
         if ADMIN not in self._roles and role not in self._roles:
             return True
-        return self._collections is not None and (
-            not path.startswith(_OF_COLLECTIONS) or path.startswith("/v1/clusters/")
-        )
+        return self._collections is not None and not path.startswith(_OF_COLLECTIONS)
+
+    def rights(self) -> dict[str, Any]:
+        """Return the name of the token, its roles and its collections, ``None`` for all of them."""
+        collections = None if self._collections is None else sorted(self._collections)
+        return {"name": self.name, "roles": sorted(self._roles), "collections": collections}
 
     def may_name(self, collection: str | None) -> bool:
         """Whether the token may read and write a collection; ``None`` is all of them."""
@@ -87,19 +95,18 @@ class Tokens:
     """The tokens of a service. One thread uses it.
 
     Args:
-        path: the file of tokens; ``None`` for one token that may do everything.
-        token: this token.
+        path: the file of tokens; ``None`` without one.
+        token: the one token that may do everything, without a file.
         now: a clock in seconds that only grows.
 
     Raises:
-        ConfigError: the file cannot be used.
+        ConfigError: the file cannot be used, or the token is too short.
+        Failure: the file cannot be read.
     """
 
     def __init__(self, path: Path | None, token: str = "", now: Callable[[], float] = time.monotonic) -> None:
         self._path, self._now, self._looked, self._stands = path, now, now(), _stands(path)
-        line = _Line(name="token", sha256=sha256(token.encode()).hexdigest(), roles=["admin"])
-        one = Holder(line, now)
-        self._holders: Mapping[bytes, Holder] = self._read(path) if path else {one.key: one}
+        self._holders: Mapping[bytes, Holder] = self._read(path) if path else self._one(token)
 
     def holder(self, token: bytes) -> Holder | None:
         """Return who has a token."""
@@ -120,7 +127,7 @@ class Tokens:
         self._stands = stands
         try:
             holders = self._read(self._path)
-        except ConfigError as error:
+        except (ConfigError, Failure) as error:
             logging.getLogger(__name__).error("%s; the tokens of before stay", error)
             return
         used = {one.name: one.used for one in self._holders.values()}
@@ -128,13 +135,24 @@ class Tokens:
             one.used = used.get(one.name, one.used)
         self._holders = holders
 
+    def _one(self, token: str) -> dict[bytes, Holder]:
+        if len(token) < _CHARACTERS_MIN or not token.isascii():
+            raise ConfigError(f"a token needs {_CHARACTERS_MIN} ASCII characters or more: set a longer one")
+        one = Holder(_Line(name="token", sha256=sha256(token.encode()).hexdigest(), roles=["admin"]), self._now)
+        return {one.key: one}
+
     def _read(self, path: Path) -> dict[bytes, Holder]:
         try:
-            lines = [line for line in path.read_text().splitlines() if line.strip()]
+            content = path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"token_file {path} cannot be read: {error}; correct its rights or its name") from None
+            failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
+            raise input_failure(f"token_file {path}", failed) from None
+        if not content.startswith("{"):
+            return self._one(content)
         out: dict[bytes, Holder] = {}
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(content.splitlines(), 1):
+            if not line.strip():
+                continue
             try:
                 holder = Holder(_Line.model_validate_json(line), self._now)
             except ValidationError as error:
@@ -149,11 +167,25 @@ class Tokens:
 
 
 def tokens_of(settings: ServeSettings) -> Tokens | None:
-    """Return the tokens that the settings name, ``None`` if clients need none. Raises ``ConfigError``, ``Failure``."""
-    token = settings.access_token()
-    if token is None:
+    """Return the tokens that the settings name, ``None`` if clients need none.
+
+    Raises:
+        ConfigError: there are two tokens, a token is too short, or it is missing although other machines reach the
+            address.
+        Failure: the file cannot be read.
+    """
+    if settings.token is not None and settings.token_file is not None:
+        raise ConfigError("token stands in the environment and token_file names a file: leave out one of them")
+    if settings.token_file is not None:
+        return Tokens(Path(settings.token_file))
+    if settings.token is not None:
+        return Tokens(None, settings.token.get_secret_value())
+    if settings.insecure or is_loopback(settings.host):
         return None
-    return Tokens(Path(settings.token_file)) if settings.token_file and token.startswith("{") else Tokens(None, token)
+    raise ConfigError(
+        f"host is {settings.host}, which others can reach, and there is no token: set NEARDUP_TOKEN or token_file, "
+        "or insecure if something in front of it checks who asks"
+    )
 
 
 def signed_query(query: bytes, path: str, holder: Holder) -> str:

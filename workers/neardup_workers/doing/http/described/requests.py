@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     is_open: bool = False
 
 
-_OBJECT = {"type": "object"}
+_OBJECT, _OBJECT_OR_NONE = {"type": "object"}, {"type": ["object", "null"]}
 # Name -> response. Those of one request have its name.
 RESPONSES: dict[str, Answered] = {
     "check": Answered(200, "The verdict. The document is on disk.", JSON, link("Answer")),
@@ -79,10 +79,11 @@ RESPONSES: dict[str, Answered] = {
     ),
     "figures": Answered(
         200, "present, history (steps of ten seconds, the oldest first), operation (counts since the start, the disk), "
-        "settings, and recall: what limits cost and what canaries found; null with --from-kafka.",
+        "settings, token (its name, roles and collections), and recall: what limits cost and what canaries found; null "
+        "with --from-kafka. A token of some collections gets settings and token alone.",
         JSON, record(
-            dict.fromkeys(("present", "history", "operation", "settings"), _OBJECT)
-            | {"recall": {"type": ["object", "null"]}}
+            {"settings": _OBJECT}
+            | dict.fromkeys(("present", "history", "operation", "recall", "token"), _OBJECT_OR_NONE)
         ),
     ),
     "feeds": Answered(

@@ -3,6 +3,11 @@
 import { el } from './dom.js';
 
 const KEY = 'neardup-token';
+// Requests that name the collection which they are about.
+const OF_COLLECTION = /^\/v1\/(clusters|documents|why)\?/;
+
+/** The collections of the token, null for all, the one that the page shows of them, and the field that names that of a document. */
+export const own = { collections: null, collection: null, field: null };
 
 /** A problem that the service describes (RFC 9457). */
 export class Problem extends Error {
@@ -51,12 +56,16 @@ function newToken(wrong) {
   return asked;
 }
 
+/** A path with the collection that the page shows, unless it names one. */
+const collected = (path) => (own.collections && OF_COLLECTION.test(path) && !/[?&]collection=/.test(path)
+  ? `${path}&${new URLSearchParams({ collection: own.collection })}` : path);
+
 /** Send a request, to a path below that of the page, which a proxy may have moved; on 401 ask for the token and send it again. Throws a Problem, or a TypeError without a network. */
 export async function request(path, options = {}) {
   for (;;) {
     if (asked) await asked;
     const used = sessionStorage.getItem(KEY);
-    const response = await fetch(path.slice(1), { ...options, headers: headers(options.headers), cache: 'no-store' });
+    const response = await fetch(collected(path).slice(1), { ...options, headers: headers(options.headers), cache: 'no-store' });
     if (response.ok || response.status === 304) return response;
     const values = await response.json().catch(() => ({ title: `the service answered ${response.status}`, status: response.status }));
     if (response.status !== 401) throw new Problem(values);
@@ -80,20 +89,35 @@ async function visible() {
   while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
 }
 
+/** Load again and again until the view ends, or the token may not; a page that is not visible asks nothing. `failing` takes a problem. */
+export async function repeat(load, milliseconds, signal, failing) {
+  for (let may = true; may && !signal.aborted;) {
+    try {
+      await load();
+    } catch (error) {
+      may = error.status !== 403;
+      if (!signal.aborted) failing(error);
+    }
+    if (may) await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    await visible();
+  }
+}
+
 /**
  * Call `onFigures` with the figures as they come, and `onState` with live, lost or asleep. A page that is not visible
- * reads nothing: a browser opens six connections to one address, and every stream would hold one.
+ * reads nothing, nor does a token that may not: a browser opens six connections to one address, and every stream would hold one.
  */
-export async function follow(onFigures, onState) {
+export async function follow(onFigures, onState, may) {
   for (;;) {
+    if (!may()) return onState('closed');
     await visible();
     const ending = new AbortController();
     const hide = () => document.hidden && ending.abort();
     document.addEventListener('visibilitychange', hide);
     try {
       await read(onFigures, onState, ending.signal);
-    } catch {
-      // the state says it
+    } catch (error) {
+      if (error.status === 403) return onState('closed');
     } finally {
       document.removeEventListener('visibilitychange', hide);
     }

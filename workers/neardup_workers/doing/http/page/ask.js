@@ -1,6 +1,6 @@
 // Ask: paste a text, see what is near and why, or why nothing is.
 
-import { get, post } from './api.js';
+import { get, own, post } from './api.js';
 import { found } from './curve.js';
 import { chance, count, el, expands, failed, idNode, language, moment, notice, percent, score, shownId, source, words } from './dom.js';
 import { differences, explained } from './pair.js';
@@ -19,6 +19,7 @@ let pasted = null; // the whole of a long text
 export function ask(view, { signal, ready }) {
   const text = el('textarea', { name: 'text', rows: 7, dir: 'auto', placeholder: 'Paste an article, a page, a message', required: true, 'aria-label': 'Text' });
   const other = el('input', { name: 'other', autocomplete: 'off', spellcheck: 'false', dir: 'auto', placeholder: 'id of a document that you expect (optional)', 'aria-label': 'Id of a document that you expect' });
+  const collection = el('input', { name: 'collection', dir: 'auto', hidden: Boolean(own.collections) || !own.field, placeholder: 'collection to look in (empty: documents of none)', 'aria-label': 'Collection to look in' });
   const answers = el('div', { class: 'answers', 'aria-live': 'polite' });
   const long = el('p', { class: 'quiet', role: 'status', hidden: true });
   const field = () => {
@@ -42,7 +43,7 @@ export function ask(view, { signal, ready }) {
   const form = el('form', { class: 'ask', onsubmit: (event) => {
     event.preventDefault();
     answer(pasted ?? text.value, other.value.trim());
-  } }, text, long, el('div', { class: 'row' }, other, look));
+  } }, text, long, el('div', { class: 'row' }, other, collection, look));
   view.append(el('h1', {}, 'Ask'), el('p', { class: 'quiet' }, 'Is something like this in the window? Looking adds nothing.'), form, answers);
   ready();
 
@@ -51,10 +52,12 @@ export function ask(view, { signal, ready }) {
     look.disabled = true;
     try {
       const document = { id: `${MINE} ${crypto.getRandomValues(new Uint32Array(2)).join('-')}`, text: asked };
+      const name = own.collection ?? collection.value.trim();
+      if (own.field && name) document[own.field] = name;
       const { settings } = await get('/v1/figures', signal);
       const looked = await lookedUp(document, signal);
-      const said = await wordsOf(asked, signal);
-      const why = expected ? await post(`/v1/why?${new URLSearchParams({ b: expected })}`, document, signal) : null;
+      const said = await wordsOf(asked, name, signal);
+      const why = expected ? await whyNear(document, expected, signal) : null;
       answers.replaceChildren(...near(document, looked, settings, signal), ...said, ...(why ? wanted(document, why, settings) : []));
     } catch (error) {
       if (!signal.aborted) answers.replaceChildren(failed(error, () => answer(asked, expected)));
@@ -64,14 +67,20 @@ export function ask(view, { signal, ready }) {
 }
 
 /** The documents that have the words of a headline, or of a sentence: too short to be near an article. */
-async function wordsOf(asked, signal) {
+async function wordsOf(asked, collection, signal) {
   const q = asked.trim();
   if (!q || q.length > SEARCHED_CHARACTERS) return [];
-  const { documents } = await get(`/v1/documents?${new URLSearchParams({ q, limit: NEAREST })}`, signal);
+  const { documents } = await get(`/v1/documents?${new URLSearchParams({ q, limit: NEAREST, ...(collection ? { collection } : {}) })}`, signal);
   if (!documents.length) return [];
   return [el('h2', {}, 'Documents with these words'), el('ol', { class: 'near' }, documents.map((one) => el('li', {},
     el('div', { class: 'line' }, el('a', { href: `#/story/${one.cluster}`, dir: 'auto', lang: language(one.title) }, words(one.title, one.id)), ' ',
       el('bdi', { class: 'source' }, one.source ? shownId(one.source) : source(one.id)), el('time', {}, moment(one.date ?? one.time))))))];
+}
+
+/** Why a document and an id of its collection are near, or not. */
+function whyNear(document, b, signal) {
+  const collection = document[own.field];
+  return post(`/v1/why?${new URLSearchParams({ b, ...(collection ? { collection } : {}) })}`, document, signal);
 }
 
 /** The pairs of a document and its neighbours; a scheme that cannot rank has pairs alone. */
@@ -119,7 +128,7 @@ function list(document, found_, settings, signal) {
       el('span', { class: 'meter', role: 'img', 'aria-label': `similarity ${score(one.similarity)}` }, meter(one.similarity)),
       el('span', { class: 'score' }, score(one.similarity)), open));
     expands(open, item, 'why', signal, async () => {
-      const why = await post(`/v1/why?${new URLSearchParams({ b: one.id })}`, document, signal);
+      const why = await whyNear(document, one.id, signal);
       return [...explained(why, settings), differences(why, settings.keep_texts, { [document.id]: MINE })];
     }, ['See why', 'Close']);
     return item;

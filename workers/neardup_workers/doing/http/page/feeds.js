@@ -1,6 +1,6 @@
 // Feeds: how the feeds are that neardup feed --to-serve watches, the worst first.
 
-import { get } from './api.js';
+import { get, repeat } from './api.js';
 import { count, el, failed, idNode, linked, moment, notice, span } from './dom.js';
 
 const LISTED = 500;
@@ -11,17 +11,12 @@ export function feeds(view, { signal, ready }) {
   view.append(el('div', { class: 'head' }, el('h1', {}, 'Feeds')), panel);
 
   async function load() {
-    try {
-      const found = await get(`/v1/feeds?limit=${LISTED}`, signal);
-      panel.replaceChildren(...(found.feeds.length ? [counts(found.counts), table(found.feeds)]
-        : [notice('empty', 'No feeds are watched', 'Start neardup feed --to-serve with the address of this service.')]));
-    } catch (error) {
-      if (!signal.aborted) panel.replaceChildren(failed(error));
-    }
+    const found = await get(`/v1/feeds?limit=${LISTED}`, signal);
+    panel.replaceChildren(...(found.feeds.length ? [counts(found.counts), table(found.feeds)]
+      : [notice('empty', 'No feeds are watched', 'Start neardup feed --to-serve with the address of this service.')]));
     ready();
-    if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);
   }
-  load();
+  repeat(load, REFRESH_MILLISECONDS, signal, (error) => { panel.replaceChildren(failed(error)); ready(); });
 }
 
 const counts = (states) => el('p', { class: 'states' }, Object.entries(states).filter(([, n]) => n)

@@ -1,8 +1,8 @@
 // The shell: which view is open, the stream of figures, the marks.
 
-import { follow, get } from './api.js';
+import { follow, get, own } from './api.js';
 import { ask } from './ask.js';
-import { count, percent, score } from './dom.js';
+import { count, el, percent, score, shownId } from './dom.js';
 import { feeds } from './feeds.js';
 import { judge } from './judge.js';
 import { marks } from './marks.js';
@@ -21,26 +21,32 @@ const VIEWS = {
 };
 // A view of one thing is marked as the view of all.
 const OF = { story: 'stories', source: 'sources' };
-const STATES = { live: 'Live', lost: 'Connecting again', waiting: 'Connecting', asleep: 'Asleep' };
+// Views of all documents: not for a token of some collections, which begins with the stories.
+const OF_ALL = ['now', 'sources', 'source', 'feeds'];
+const STATES = { live: 'Live', closed: 'No live figures for this token', lost: 'Connecting again', waiting: 'Connecting', asleep: 'Asleep' };
 
 performance.setResourceTimingBufferSize(0); // else the browser keeps an entry for each of 250 requests, unread
 const view = document.getElementById('view');
 let ending = null;
 let onFigures = null;
 let latest = null;
+let compares = true; // the service has signatures to compare
 
 function open() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  const [name, ...rest] = path.split('/');
-  const [title, show] = VIEWS[name] ?? VIEWS.now;
+  const [asked, ...rest] = path.split('/');
+  const may = (one) => !(own.collections && OF_ALL.includes(one));
+  const name = VIEWS[asked] && may(asked) ? asked : may('now') ? 'now' : 'stories';
+  const [title, show] = VIEWS[name];
   ending?.abort();
   ending = new AbortController();
   const { signal } = ending;
   const named = (text) => { if (!signal.aborted) document.title = `${text} · neardup`; };
   named(title);
   for (const link of document.querySelectorAll('nav a')) {
-    const own = link.getAttribute('href').slice(2);
-    if (own === (OF[name] ?? (VIEWS[name] ? name : 'now'))) link.setAttribute('aria-current', 'page');
+    const its = link.getAttribute('href').slice(2);
+    link.hidden = !may(its) || (its === 'ask' && !compares);
+    if (its === (OF[name] ?? name)) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   view.replaceChildren();
@@ -69,13 +75,23 @@ function state(name) {
 }
 
 async function promise() {
-  const { settings, recall } = await get('/v1/figures');
+  const { settings, recall, token } = await get('/v1/figures');
   const found = recall?.canaries.recall;
-  document.querySelector('nav a[href="#/ask"]').hidden = !settings.compares;
+  compares = settings.compares;
+  own.field = settings.collection_field;
+  own.collections = token?.collections ?? null;
+  own.collection = own.collections?.[0] ?? null;
+  if (own.collections?.length > 1) choose();
   const text = found
     ? `Finds ${percent(found.value, 1)} of edited copies (${percent(found.low, 1)} to ${percent(found.high, 1)}), measured.`
     : `Promises ${percent(settings.recall)} of the pairs at similarity ${score(settings.threshold)}, more above.`;
   document.getElementById('promise').textContent = text;
+}
+
+/** Let the person choose which collection of the token the page shows. */
+function choose() {
+  document.querySelector('nav').after(el('select', { 'aria-label': 'Collection', onchange: (event) => { own.collection = event.target.value; open(); } },
+    own.collections.map((name) => el('option', { value: name }, shownId(name)))));
 }
 
 function showMarks() {
@@ -87,9 +103,9 @@ function showMarks() {
 document.getElementById('marks').addEventListener('click', () => marks.download());
 marks.onchange = showMarks;
 showMarks();
+await promise().catch(() => {}); // what the token may see decides what is there to open
 open();
-promise().catch(() => {});
 follow((figures) => {
   latest = figures;
   onFigures?.(figures);
-}, state);
+}, state, () => !own.collections);

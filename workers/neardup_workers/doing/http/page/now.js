@@ -1,6 +1,6 @@
 // Now: what happens, in one sentence and four figures, and what an operator looks at.
 
-import { get } from './api.js';
+import { get, repeat } from './api.js';
 import { curve, smooth } from './curve.js';
 import { chance, clock, compact, count, el, failed, language, moment, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
 import { pairAddress } from './pair.js';
@@ -103,20 +103,15 @@ export function now(view, { signal, ready }) {
   }
 
   async function load() {
-    try {
-      const figures = await get('/v1/figures', signal);
-      settings = figures.settings;
-      problem.replaceChildren();
-      shown(last ?? figures.present);
-      drawn(figures);
-      measured(figures.recall);
-      strip.replaceChildren(...operated(figures.operation));
-      listed(figures.present.latest);
-    } catch (error) {
-      if (!signal.aborted) problem.replaceChildren(failed(error));
-    }
+    const figures = await get('/v1/figures', signal);
+    settings = figures.settings;
+    problem.replaceChildren();
+    shown(last ?? figures.present);
+    drawn(figures);
+    measured(figures.recall);
+    strip.replaceChildren(...operated(figures.operation));
+    listed(figures.present.latest);
     ready();
-    if (!signal.aborted) setTimeout(load, HISTORY_MILLISECONDS);
   }
 
   let held = false;
@@ -133,7 +128,7 @@ export function now(view, { signal, ready }) {
     list.replaceChildren(...latest.slice(0, 8).map((verdict) => rows.get(String(verdict.place)) ?? row(verdict)));
   }
 
-  load();
+  repeat(load, HISTORY_MILLISECONDS, signal, (error) => { problem.replaceChildren(failed(error)); ready(); });
   return (figures) => {
     shown(figures);
     listed(figures.latest);

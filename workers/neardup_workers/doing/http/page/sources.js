@@ -1,6 +1,6 @@
 // Sources: who tells what, who had it first by arrival and by date, and which source repeats itself.
 
-import { get } from './api.js';
+import { get, repeat } from './api.js';
 import { curve } from './curve.js';
 import { count, csv, download, el, failed, moment, notice, percent, shownId, span } from './dom.js';
 
@@ -38,14 +38,9 @@ export function sources(view, { query, signal, ready }) {
   for (const [event, value] of [['mouseenter', true], ['mouseleave', false]]) panel.addEventListener(event, () => { held = value; });
 
   async function load() {
-    try {
-      const found = await get(`/v1/sources?${new URLSearchParams({ limit: LISTED, ...(asked.q ? { q: asked.q } : {}) })}`, signal);
-      if (!rows.length || !(held || panel.contains(document.activeElement))) draw(found);
-    } catch (error) {
-      if (!signal.aborted) panel.replaceChildren(failed(error));
-    }
+    const found = await get(`/v1/sources?${new URLSearchParams({ limit: LISTED, ...(asked.q ? { q: asked.q } : {}) })}`, signal);
+    if (!rows.length || !(held || panel.contains(document.activeElement))) draw(found);
     ready();
-    if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);
   }
 
   function draw(found) {
@@ -66,7 +61,7 @@ export function sources(view, { query, signal, ready }) {
       asked.page ? el('a', { class: 'button', href: here({ page: asked.page - 1 }) }, 'Page before') : '',
       first + ROWS < rows.length ? el('a', { class: 'button', href: here({ page: asked.page + 1 }) }, 'Next page') : '');
   }
-  load();
+  repeat(load, REFRESH_MILLISECONDS, signal, (error) => { panel.replaceChildren(failed(error)); ready(); });
 }
 
 function repeating(found) {

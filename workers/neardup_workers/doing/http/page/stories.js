@@ -1,6 +1,6 @@
 // Stories: the clusters as cards, found by words, source, time and size, page by page.
 
-import { getChanged } from './api.js';
+import { getChanged, own, repeat } from './api.js';
 import { strip } from './curve.js';
 import { count, el, failed, language, moment, notice, shownId, source, span, words } from './dom.js';
 
@@ -31,23 +31,21 @@ export function stories(view, { query, signal, ready }) {
   let tag = null;
 
   async function load() {
-    try {
-      const { values, tag: found } = await getChanged(`/v1/clusters?${parameters(asked, sort)}`, tag, signal);
-      if (values && !cards.contains(document.activeElement)) {
-        tag = found;
-        draw(values);
-      }
-    } catch (error) {
-      if (!signal.aborted) cards.replaceChildren(failed(error));
-      tag = null;
+    const { values, tag: found } = await getChanged(`/v1/clusters?${parameters(asked, sort)}`, tag, signal);
+    if (values && !cards.contains(document.activeElement)) {
+      tag = found;
+      draw(values);
     }
+    shown();
+  }
+
+  function shown() {
     cards.setAttribute('aria-busy', 'false');
     ready();
-    if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);
   }
 
   function draw({ clusters, next }) {
-    if (clusters.some((one) => one.collection)) for (const field of form.querySelectorAll('.apart')) field.hidden = false;
+    if (!own.collections && clusters.some((one) => one.collection)) for (const field of form.querySelectorAll('.apart')) field.hidden = false;
     const filtered = asked.q || asked.source || asked.collection || asked.none || asked.time || asked.size;
     cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
       : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
@@ -56,7 +54,7 @@ export function stories(view, { query, signal, ready }) {
       asked.cursor ? el('a', { class: 'button', href: address({ ...asked, cursor: '' }) }, 'First page') : '',
       next ? el('a', { class: 'button', href: address({ ...asked, cursor: next }) }, 'Next page') : '');
   }
-  load();
+  repeat(load, REFRESH_MILLISECONDS, signal, (error) => { cards.replaceChildren(failed(error)); tag = null; shown(); });
 }
 
 function search(asked) {
