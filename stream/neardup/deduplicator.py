@@ -385,7 +385,8 @@ class Deduplicator:
                 with self._lock:
                     self.refused += len(signed.refusals)
                     answers += answer(part, signed)
-                    self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)
+                    if self._bands is not None:
+                        self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)
         except BaseException as error:
             error.__dict__[name] = joined(answers)
             raise
@@ -393,8 +394,9 @@ class Deduplicator:
             self.refusals, said = refusals, self._undated
             if unread.counts:
                 with self._lock:
-                    said, self._undated = self._undated, self._undated + unread.counts
-        warn_of_times(unread, said, stacklevel=4)
+                    said, self._undated = self._undated, self._undated + Counter(unread.counts)
+        if unread.counts:
+            warn_of_times(unread, said, stacklevel=4)
         if refusals and name != "verdicts":  # which have the reason
             warn_of_types(refusals, stacklevel=4)
         return joined(answers)

@@ -21,6 +21,8 @@ from neardup.kernel_folder import BUILT
 from neardup.machine.choice import built_kernel
 
 Kernel = Callable[..., Any]
+# Functions whose names mean their machine code now, which lives as long as they do.
+_called: list[Kernel] = []
 
 
 def kernel(*declared: str, locked: bool = False, direct: bool = False) -> Callable[[Kernel], Kernel]:
@@ -53,6 +55,7 @@ def without_look(compiled: Any) -> Kernel:
     the call without it 1.3. In the tests numba looks nevertheless.
     """
     entry: Kernel | None = None
+    names = compiled.py_func.__globals__
 
     @functools.wraps(compiled, updated=())
     def call(*arguments: Any) -> Any:
@@ -60,6 +63,9 @@ def without_look(compiled: Any) -> Kernel:
         if entry is None:
             result = compiled(*arguments)
             entry = next(iter(compiled.overloads.values())).entry_point
+            if names.get(compiled.__name__) is call:  # its module calls it without this function, too
+                names[compiled.__name__] = entry
+                _called.append(call)
             return result
         return entry(*arguments)
 

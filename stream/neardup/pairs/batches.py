@@ -26,6 +26,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence, Keys, fixed_evidence, select_ragged
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME, OWN, Items
+from neardup.window.chains import KEYS
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
@@ -82,10 +83,7 @@ def make_batch(
     evidence: Evidence,
 ) -> Batch:
     """Make a batch of these columns, all read-only: each mix of writable arrays would compile the kernels again."""
-    fixed, ragged, starts = evidence
-    batch = Batch(
-        ids.view(), id_starts.view(), times.view(), contents.view(), fixed.view(), ragged.view(), starts.view()
-    )
+    batch = Batch._make([column.view() for column in (ids, id_starts, times, contents, *evidence)])
     for column in batch:
         column.setflags(write=False)
     return batch
@@ -125,7 +123,7 @@ def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
 def bytes_of(batch: Batch) -> int:
     """Return the sum of ``sizes_of``."""
     width = _FIXED_BYTES + batch.fixed.shape[1]
-    return int(width * batch.size + batch.id_starts[-1] - batch.id_starts[0] + len(batch.ragged))
+    return int(width * batch.size + batch.id_starts.item(-1) - batch.id_starts.item(0) + len(batch.ragged))
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
@@ -357,8 +355,8 @@ def table_items(batch: Batch, keys: Keys) -> Items:
     values = np.empty(len(keys.values) + 2 * n, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
     kinds, starts, halves = np.empty(n, np.uint8), np.empty(n + 1, np.int64), np.empty(n, np.uint64)
-    added = keys.counts_added + 2
-    _fill_items(batch.contents, batch.ids, batch.id_starts, keys, kinds, values, payloads, starts, halves)
+    added = np.empty(n, np.int64)
+    _fill_items(batch.contents, batch.ids, batch.id_starts, keys, kinds, values, payloads, starts, added, halves)
     return Items(
         kinds, values, starts, added, payloads, halves, batch.times, batch.ids, batch.id_starts, batch.fixed,
         batch.ragged, batch.ragged_starts,
@@ -374,8 +372,8 @@ def _count_bare(starts):
     return count
 
 
-@kernel("const u64[,], const u8[], const i64[], Keys, u8[], u64[], u64[], i64[], u64[]", direct=True)
-def _fill_items(contents, ids, id_starts, keys, kinds, values, payloads, starts, halves):
+@kernel("const u64[,], const u8[], const i64[], Keys, u8[], u64[], u64[], i64[], i64[], u64[]", direct=True)
+def _fill_items(contents, ids, id_starts, keys, kinds, values, payloads, starts, added, halves):
     at = starts[0] = 0
     for i in range(len(kinds)):
         kinds[i], halves[i] = OWN, contents[i, CONTENT_HALF]
@@ -390,3 +388,4 @@ def _fill_items(contents, ids, id_starts, keys, kinds, values, payloads, starts,
                 payloads[at] = keys.payloads[j]
             at += 1
         starts[i + 1] = at
+        added[i] = KEYS + keys.added[i] if len(keys.added) else at - starts[i]

@@ -54,6 +54,7 @@ CHUNK_DOCUMENTS = 512
 _FREED_BYTES = 16 << 20
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
+_RULE = "documents are an iterable of neardup.Document; process_table takes tables"
 # Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
 _COMPARED_BYTES = 1 << 20
 
@@ -375,7 +376,8 @@ def chunks(documents: Iterable[Document], unread: Unread) -> Iterator[list[Docum
     chunk, characters = list[Document](), 0
     try:
         for document in documents:
-            check_type(document, Document, "documents are an iterable of neardup.Document; process_table takes tables")
+            if type(document) is not Document:
+                check_type(document, Document, _RULE)
             chunk.append(document)
             characters += len(document.text) if isinstance(document.text, str) else 0
             if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:

@@ -59,12 +59,12 @@ class UnreadTimes:
     """Counts times that are none, by reason, and keeps the first of each. Their documents have the time of arrival."""
 
     def __init__(self) -> None:
-        self.counts = Counter[str]()
+        self.counts: dict[str, int] = {}
         self._firsts: dict[str, object] = {}
 
     def __call__(self, reason: str, value: object) -> None:
         """Count a time."""
-        self.counts[reason] += 1
+        self.counts[reason] = self.counts.get(reason, 0) + 1
         self._firsts.setdefault(reason, value)
 
     def notes(self) -> Iterator[str]:

@@ -58,10 +58,11 @@ event.register("numba:compile", Needed())
 bags, keys = np.empty((1, 2), np.uint64), np.empty((1, 2), np.uint64)
 sketches, counts = np.arange(48, dtype=np.uint8).reshape(2, 24), np.empty((2, 1), np.int32)
 hash_bags(np.array([1 << 40, 3], np.uint64), np.array([0, 2]), bags)
+looked_at = banding._keys.__wrapped__
 banding._keys(np.arange(32, dtype=np.uint8), np.uint64(5), np.empty(2, np.uint64), 16, keys)
 packed_bits._agreement(sketches[:1], sketches[1:], 2, 64, *counts)
 results = {{"seed_of": seed_of(np.uint64(3), np.uint64(4)), "hash_bags": bags, "_keys": keys, "_agreement": counts}}
-used = (seed_of, hash_bags, banding._keys.__wrapped__, packed_bits._agreement)
+used = (seed_of, hash_bags, looked_at, packed_bits._agreement)
 print(json.dumps([
     {{name: np.asarray(result).tolist() for name, result in results.items()}},
     {{one.__name__: sum(one.stats.cache_misses.values()) for one in used}},

@@ -127,8 +127,9 @@ def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
         texts: where the characters are.
         form: the steps that are on.
     """
-    starts, lengths = np.empty((2, len(texts.widths)), np.int64)
-    is_wide, surrogates = np.empty((2, len(starts)), np.bool_)
+    n = len(texts.widths)
+    starts, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
+    is_wide, surrogates = np.empty(n, np.bool_), np.empty(n, np.bool_)
     narrow_characters, wide_characters, wide_longest = _survey(texts, starts, lengths, is_wide, surrogates)
     wide = _NO_WIDE
     if wide_longest:

@@ -258,9 +258,11 @@ def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = N
     return lists
 
 
-# What a document that repeats nothing has in the other fields.
-_PLAIN: dict[str, Iterable[Any]] = {name: repeat(Verdict._field_defaults.get(name)) for name in Verdict._fields}
-_PLAIN["status"] = repeat(STATUSES[ORIGINAL])
+# The fields of documents that repeat nothing; these three differ.
+_PLAIN: list[Iterable[Any]] = [
+    repeat(Verdict._field_defaults.get(name, STATUSES[ORIGINAL])) for name in Verdict._fields
+]
+_ID, _CLUSTER, _COLLECTION = map(Verdict._fields.index, ("id", "cluster", "collection"))
 # ``Verdict._make`` without its call of Python for each verdict.
 _new_verdict = functools.partial(tuple.__new__, Verdict)
 
@@ -279,9 +281,11 @@ def verdicts_of(
         relations: of the arrivals that have one.
         reasons: why arrivals were refused.
     """
-    plain = {**_PLAIN, "cluster": verdicts.clusters.tolist()}
-    plain["id"], plain["collection"] = map(ID, documents), map(COLLECTION, documents)
-    out = list(map(_new_verdict, zip(*map(plain.__getitem__, Verdict._fields), strict=False)))
+    plain = _PLAIN.copy()
+    plain[_ID], plain[_CLUSTER], plain[_COLLECTION] = (
+        map(ID, documents), verdicts.clusters.tolist(), map(COLLECTION, documents),
+    )  # fmt: skip
+    out = list(map(_new_verdict, zip(*plain, strict=False)))
     rows = np.empty(len(out), np.int64)
     count = _rows_with_more(verdicts, rows)
     if not count and not relations:

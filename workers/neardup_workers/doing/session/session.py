@@ -293,7 +293,7 @@ class Session:
             found,
         )  # fmt: skip
         summary |= self.measured
-        if unread := self.reader.unread.counts.total():
+        if unread := sum(self.reader.unread.counts.values()):
             summary["times_unread"] = unread
         if self.reader.ids_changed is not None:
             summary["ids_changed"] = self.reader.ids_changed
