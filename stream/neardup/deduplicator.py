@@ -79,8 +79,7 @@ class Deduplicator:
         self.matcher = Matcher(self.config, candidates=candidates)
         self._canaries = Canaries(self.matcher, canaries_every)
         self.refusals, self.refused = list[Refusal](), 0
-        self._undated = Counter[str]()  # times that count as none, by reason
-        self._lock = Lock()
+        self._undated, self._lock = Counter[str](), Lock()  # times that count as none, by reason
         # Documents by the number of bands that have a key; None once a warning was given.
         self._bands: npt.NDArray[np.int64] | None = np.zeros(self.config.tuning.bands + 1, np.int64)
         self._decider = Decider(self.matcher)
@@ -395,8 +394,7 @@ class Deduplicator:
             if unread.counts:
                 with self._lock:
                     said, self._undated = self._undated, self._undated + Counter(unread.counts)
-        if unread.counts:
-            warn_of_times(unread, said, stacklevel=4)
+        warn_of_times(unread, said, stacklevel=4)
         if refusals and name != "verdicts":  # which have the reason
             warn_of_types(refusals, stacklevel=4)
         return joined(answers)
