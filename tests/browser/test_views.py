@@ -319,6 +319,9 @@ def test_what_was_just_found_and_asked_has_sources_titles_and_tabs(page):
     found = page.browser.evaluate("[...document.querySelectorAll('.answers li')].map((one) => one.innerText)")
     assert any("Comet night 1" in one and "valley gazette" in one.lower() for one in found)
     page.show(f"story/{cluster}", "document.title.startsWith('Comet night 0')")
+    hosts = ["xn--bcher-kva.example", "xn--e1afmkfd.x", "xn--fsqu00a.x", "xn--ngbc5azd.x", "xn--pple-43d.x", "xn--0.x"]
+    shown = f"import('/page/dom.js').then((dom) => {json.dumps(hosts)}.map(dom.shownSource))"
+    assert page.browser.evaluate(shown) == ["bücher.example", "пример.x", "例子.x", "شبكة.x", *hosts[-2:]]
 
 
 def test_sources_are_searched_sorted_and_stay_under_the_hands_of_a_reader(filled):
@@ -332,6 +335,19 @@ def test_sources_are_searched_sorted_and_stay_under_the_hands_of_a_reader(filled
     part = named[0][2:7]
     having = [name for name in every if part in name]
     assert filled.show(f"sources?q={part}", f"{names}.length === {len(having)} && {names}") == having
+    filled.show("sources", f"document.querySelector('tbody') && {names}.length === {len(every)}")
+    exported = """(() => {
+        globalThis.file = null;
+        const before = HTMLAnchorElement.prototype.click;
+        URL.createObjectURL = (blob) => { blob.text().then((text) => { globalThis.file = text; }); return 'data:,'; };
+        HTMLAnchorElement.prototype.click = () => { HTMLAnchorElement.prototype.click = before; };
+        document.querySelector('form.search button[type=button]').click();
+    })()"""
+    filled.browser.evaluate(exported)
+    assert len(filled.browser.wait("globalThis.file").splitlines()) == 1 + len(every)
+    assert filled.show("sources?page=1", "document.querySelector('.notice.empty')?.innerText").startswith(
+        "No sources on"
+    )
     filled.show("sources", f"document.querySelector('tbody') && {names}.length === {len(every)}")
     filled.browser.evaluate("""(() => {
         document.querySelector('tbody a').focus();

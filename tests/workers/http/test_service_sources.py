@@ -6,6 +6,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from neardup.stories.sources.names import source_of
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store import reading
 from neardup_workers.outside.store.extra import sources
-from neardup_workers.outside.store.extra.sources import load
+from neardup_workers.outside.store.extra.sources import ORDERS, load
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import StoreFull
 from neardup_workers.outside.store.reading import StoreReader
@@ -70,6 +71,13 @@ def test_the_requests_say_what_each_source_published(tmp_path: Path) -> None:
         assert {name: value for name, value in one.items() if name != "hours"} == first
         assert [hour["hour"] for hour in one["hours"]] == [NOW // 3600 * 3600]
         assert world.ask("GET", "/v1/sources?limit=1").json()["sources"] == [wire]
+        assert world.ask("GET", "/v1/sources?limit=1&skip=1").json()["sources"] == [first]
+        for order in ORDERS:
+            listed = world.ask("GET", f"/v1/sources?sort={order}").json()["sources"]
+            value = {"copies": lambda one: one["duplicates"] / one["documents"]}.get(order, itemgetter(order))
+            kept = [value(one) for one in listed if value(one) is not None]
+            assert kept == sorted(kept, reverse=order != "source"), order
+            assert (len(listed), [value(one) for one in listed[len(kept) :]]) == (2, [None] * (2 - len(kept)))
         for path in ("/v1/sources/unknown", "/v1/sources/%ff", "/v1/sources/"):
             assert world.ask("GET", path).json()["reason"] == "unknown_source"
 

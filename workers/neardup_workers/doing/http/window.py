@@ -29,11 +29,14 @@ from neardup_workers.doing.http.described.parameters import (
     AUDITED,
     BEFORE,
     BLOCK,
+    BY_SOURCE,
     LETTERS,
     LIMIT,
     NEAREST,
     PART,
+    SKIP,
     WHY,
+    choice,
     collection_named,
     flag,
     number,
@@ -207,9 +210,10 @@ async def audit(service: Service, request: Request) -> Response:
 
 
 async def sources(service: Service, request: Request) -> Response:
-    """``GET /v1/sources``: the sources with the most documents."""
-    limit, part = number(request, LIMIT), text(request, PART)
-    query = partial(extra.sources.overview, limit=limit, part=part)
+    """``GET /v1/sources``: the sources in an order, page by page."""
+    limit, skip = number(request, LIMIT), number(request, SKIP)
+    part, order = text(request, PART), choice(request, BY_SOURCE)
+    query = partial(extra.sources.overview, limit=limit, part=part, order=order, skip=skip)
     return json_response(await run_in_threadpool(service.reader.ask, query))
 
 

@@ -10,6 +10,7 @@ from neardup.pairs.batches import MICROSECONDS
 from neardup_workers.doing.http.access.guard import check_collection
 from neardup_workers.doing.http.bodies import Refused
 from neardup_workers.outside.store.extra.feeds import FEEDS_MAX
+from neardup_workers.outside.store.extra.sources import ORDERS
 from neardup_workers.outside.store.listing import DOCUMENT_ORDERS, STORY_ORDERS, PageCursor, cursor_of
 from neardup_workers.outside.store.reading import MEMBERS_MAX
 
@@ -161,7 +162,9 @@ Q = Parameter(
     "stored, of its first 2,000 characters; the last word may be incomplete",
     {"type": "string", "maxLength": 200},
 )
-PART = Parameter("q", "a part of the name", {"type": "string", "maxLength": 200})
+PART = Parameter("q", "a part of the name, or a host in its script", {"type": "string", "maxLength": 200})
+BY_SOURCE = Parameter("sort", "largest first, or by name", {"enum": tuple(ORDERS), "default": "documents"})
+SKIP = _number("skip", "so many sources are left out: those of the pages before", 0, 10**9, 0)
 SOURCE = Parameter("source", "with a document of this source; empty for any", {"type": "string"})
 _TIME = {"type": "number", "minimum": -(10**11), "maximum": 10**11}
 SINCE = Parameter("since", "with a document of this time (seconds since the epoch) or later", _TIME)

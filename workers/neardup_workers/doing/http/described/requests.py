@@ -64,7 +64,7 @@ RESPONSES: dict[str, Answered] = {
     ),
     "cluster": Answered(200, "The cluster; the first 1,000 members.", JSON, link("Cluster")),
     "sources": Answered(
-        200, "The sources with the most documents, without their hours, and the count of all; the hours in which one "
+        200, "Sources in the order asked for, without their hours, and the count of all; the hours in which one "
         "repeated itself; and how often a bound of the ledger was exceeded: while that is empty, the counts are exact.",
         JSON, record({
             "sources": listed(link("Source")), "count": {"type": "integer"},
@@ -189,7 +189,7 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ),
     ("get", "/v1/sources"): Asked(
         "sources", "What each source published, and who was first", ("sources", "value", "busy", "needs_window", *_ANY),
-        (of.LIMIT, of.PART),
+        (of.LIMIT, of.PART, of.BY_SOURCE, of.SKIP),
     ),
     ("get", "/v1/sources/{name}"): Asked(
         "source", "One source, hour by hour", ("source", "unknown", "value", "busy", "needs_window", *_ANY),

@@ -2,7 +2,7 @@
 
 import { get, own, post } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, expands, failed, idNode, language, moment, notice, percent, score, shownId, source, words } from './dom.js';
+import { chance, count, el, expands, failed, idNode, language, moment, notice, percent, score, shownSource, source, words } from './dom.js';
 import { differences, explained } from './pair.js';
 
 const NEAREST = 10;
@@ -11,6 +11,7 @@ const MINE = 'Your text';
 const FIELD_CHARACTERS = 100_000;
 const SHOWN_CHARACTERS = 2_000;
 const SEARCHED_CHARACTERS = 200; // what a search takes
+const SENTENCE_CHARACTERS = 600; // of a longer text the check says more
 
 // The text stays when the person looks at another view and comes back.
 let typed = '';
@@ -68,13 +69,14 @@ export function ask(view, { signal, ready }) {
 
 /** The documents that have the words of a headline, or of a sentence: too short to be near an article. */
 async function wordsOf(asked, collection, signal) {
-  const q = asked.trim();
-  if (!q || q.length > SEARCHED_CHARACTERS) return [];
+  const sentence = asked.trim();
+  if (!sentence || sentence.length > SENTENCE_CHARACTERS) return [];
+  const q = sentence.length > SEARCHED_CHARACTERS ? sentence.slice(0, SEARCHED_CHARACTERS).replace(/\s+\S*$/, '') : sentence;
   const { documents } = await get(`/v1/documents?${new URLSearchParams({ q, limit: NEAREST, ...(collection ? { collection } : {}) })}`, signal);
   if (!documents.length) return [];
   return [el('h2', {}, 'Documents with these words'), el('ol', { class: 'near' }, documents.map((one) => el('li', {},
     el('div', { class: 'line' }, el('a', { href: `#/story/${one.cluster}`, dir: 'auto', lang: language(one.title) }, words(one.title, one.id)), ' ',
-      el('bdi', { class: 'source' }, one.source ? shownId(one.source) : source(one.id)), el('time', {}, moment(one.date ?? one.time))))))];
+      el('bdi', { class: 'source' }, one.source ? shownSource(one.source) : source(one.id)), el('time', {}, moment(one.date ?? one.time))))))];
 }
 
 /** Why a document and an id of its collection are near, or not. */

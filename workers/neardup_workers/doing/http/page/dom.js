@@ -45,7 +45,47 @@ export const idNode = (id, extra = '') => el('bdi', { class: `id ${extra}`, titl
 /** The part of an id that a person recognises: the host of an address, else the id. */
 export function source(id) {
   const url = linked(id);
-  return url ? new URL(url).hostname.replace(/^www\./, '') : shownId(id);
+  return url ? shownSource(new URL(url).hostname.replace(/^www\./, '')) : shownId(id);
+}
+
+/** A source; a host in IDNA in its script. A label that mixes Latin letters with others stays: it may imitate one. */
+export const shownSource = (name) => shownId(name.includes('xn--') ? name.split('.').map(label).join('.') : name);
+
+const [LATIN, FOREIGN] = [/\p{Script=Latin}/u, /[^\p{Script=Latin}\p{Script=Common}\p{Script=Inherited}]/u];
+
+function label(text) {
+  const decoded = text.startsWith('xn--') ? punycode(text.slice(4)) : null;
+  return decoded === null || (LATIN.test(decoded) && FOREIGN.test(decoded)) ? text : decoded;
+}
+
+/** The letters of a label in Punycode (RFC 3492); null if it is none. */
+function punycode(text) {
+  const cut = text.lastIndexOf('-');
+  const letters = cut > 0 ? [...text.slice(0, cut)] : [];
+  let [n, at, bias, first] = [128, 0, 72, true];
+  for (let i = cut > 0 ? cut + 1 : 0; i < text.length; at += 1) {
+    const before = at;
+    for (let [weight, k] = [1, 36]; ; k += 36) {
+      const digit = 'abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(text[i++]);
+      if (digit < 0 || weight > 2 ** 31) return null;
+      at += digit * weight;
+      const t = Math.min(Math.max(k - bias, 1), 26);
+      if (digit < t) break;
+      weight *= 36 - t;
+    }
+    const size = letters.length + 1;
+    let delta = Math.floor((at - before) / (first ? 700 : 2));
+    delta += Math.floor(delta / size);
+    let k = 0;
+    for (; delta > 455; k += 36) delta = Math.floor(delta / 35);
+    bias = k + Math.floor((36 * delta) / (delta + 38));
+    first = false;
+    n += Math.floor(at / size);
+    at %= size;
+    if (n > 0x10ffff) return null;
+    letters.splice(at, 0, String.fromCodePoint(n));
+  }
+  return letters.join('');
 }
 
 /** An address that a link may have: of http or https; null for any other text. */

@@ -2,7 +2,7 @@
 
 import { get, repeat } from './api.js';
 import { curve, smooth } from './curve.js';
-import { chance, clock, compact, count, el, failed, language, moment, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
+import { chance, clock, compact, count, el, failed, language, moment, percent, rate, score, seconds, shownId, shownSource, source, span, words } from './dom.js';
 import { pairAddress } from './pair.js';
 
 const HISTORY_MILLISECONDS = 5000;
@@ -151,7 +151,7 @@ function operated(values) {
 
 const bytes = (n) => (n < 1e6 ? `${Math.round(n / 1e3)} kB` : n < 1e9 ? `${Math.round(n / 1e6)} MB` : `${(n / 1e9).toFixed(1)} GB`);
 
-const named = (name, id) => el('bdi', { title: shownId(id) }, name ? shownId(name) : source(id));
+const named = (name, id) => el('bdi', { title: shownId(id) }, name ? shownSource(name) : source(id));
 
 function row(verdict) {
   const original = verdict.duplicate_of;

@@ -2,14 +2,14 @@
 
 import { get, repeat } from './api.js';
 import { curve } from './curve.js';
-import { count, csv, download, el, failed, moment, notice, percent, shownId, span } from './dom.js';
+import { count, csv, download, el, failed, moment, notice, percent, shownId, shownSource, span } from './dom.js';
 
-const LISTED = 1000; // what the service lists at most
+const READ = 1000; // what the service lists at most; a file has all
 const ROWS = 100;
 const REFRESH_MILLISECONDS = 10_000;
 const HOURS = 24;
 const address = (name) => `#/source/${encodeURIComponent(name)}`;
-const named = (name) => (name === null ? el('span', { class: 'quiet' }, 'no source') : el('a', { href: address(name) }, el('bdi', {}, shownId(name))));
+const named = (name) => (name === null ? el('span', { class: 'quiet' }, 'no source') : el('a', { href: address(name) }, el('bdi', { title: shownId(name) }, shownSource(name))));
 
 /** How far a source lies behind the originals of others: two answers, by arrival and by date. */
 function lag(seconds) {
@@ -20,46 +20,59 @@ function lag(seconds) {
 
 export function sources(view, { query, signal, ready }) {
   const asked = { q: query.get('q') ?? '', sort: query.get('sort') ?? 'documents', page: Math.max(Number(query.get('page')) || 0, 0) };
+  const sort = Object.hasOwn(COLUMNS, asked.sort) ? asked.sort : 'documents';
   const here = (values) => `#/sources?${new URLSearchParams({ ...asked, ...values })}`;
   const banner = el('div', {});
   const said = el('p', { class: 'quiet', role: 'status' });
   const panel = el('div', {}, notice('loading', 'Loading the sources'));
   const turn = el('p', { class: 'turn' });
-  let rows = [];
+  const listing = (limit, skip) => get(`/v1/sources?${new URLSearchParams({ limit, skip, sort, ...(asked.q ? { q: asked.q } : {}) })}`, signal);
+  let drawn = false;
   const form = el('form', { class: 'search', role: 'search', onsubmit: (event) => {
     event.preventDefault();
     location.hash = here({ q: new FormData(form).get('q'), page: 0 });
   } },
   el('input', { name: 'q', type: 'search', value: asked.q, dir: 'auto', maxlength: 200, placeholder: 'A part of a name', 'aria-label': 'A part of a name' }),
   el('button', { type: 'submit', class: 'primary' }, 'Search'),
-  el('button', { type: 'button', class: 'link', onclick: () => download('sources.csv', 'text/csv', csv(EXPORTED, rows.map(exported))) }, 'Export as CSV'));
+  el('button', { type: 'button', class: 'link', onclick: () => exports().catch((error) => { if (!signal.aborted) said.textContent = error.title ?? 'The service does not answer.'; }) }, 'Export as CSV'));
   view.append(el('div', { class: 'head' }, el('h1', {}, 'Sources')), form, banner, said, panel, turn);
   let held = false;
   for (const [event, value] of [['mouseenter', true], ['mouseleave', false]]) panel.addEventListener(event, () => { held = value; });
 
   async function load() {
-    const found = await get(`/v1/sources?${new URLSearchParams({ limit: LISTED, ...(asked.q ? { q: asked.q } : {}) })}`, signal);
-    if (!rows.length || !(held || panel.contains(document.activeElement))) draw(found);
+    const found = await listing(ROWS, asked.page * ROWS);
+    if (!drawn || !(held || panel.contains(document.activeElement))) draw(found);
     ready();
   }
 
+  /** A file of every source, also of those on other pages. */
+  async function exports() {
+    const rows = [];
+    for (let more = true; more;) {
+      said.textContent = `Reading the sources: ${count(rows.length)}`;
+      const found = await listing(READ, rows.length);
+      rows.push(...found.sources);
+      more = found.sources.length > 0 && rows.length < found.count;
+    }
+    said.textContent = `The file has ${count(rows.length)} sources.`;
+    download('sources.csv', 'text/csv', csv(EXPORTED, rows.map(exported)));
+  }
+
   function draw(found) {
-    const [, value, isText] = COLUMNS[asked.sort] ?? COLUMNS.documents;
-    rows = found.sources.toSorted((a, b) => (isText ? value(a).localeCompare(value(b)) : (value(b) ?? -Infinity) - (value(a) ?? -Infinity)));
-    const first = Math.min(asked.page * ROWS, Math.max(rows.length - 1, 0));
-    const shown = rows.slice(first, first + ROWS);
-    const most = found.count > rows.length ? `: the ${count(rows.length)} with the most documents; a search finds the others` : '';
-    const sentence = rows.length ? `${count(first + 1)} to ${count(first + shown.length)} of ${count(found.count)} sources${most}.` : '';
+    const rows = found.sources;
+    const first = asked.page * ROWS;
+    drawn = rows.length > 0;
+    const sentence = rows.length ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(found.count)} sources.` : '';
     if (said.textContent !== sentence) said.textContent = sentence;
     const top = panel.querySelector('.scroll')?.scrollLeft ?? 0;
     banner.replaceChildren(...repeating(found.repeating));
-    panel.replaceChildren(rows.length ? table(shown, asked, here)
-      : asked.q ? notice('empty', 'No source has that in its name', 'Try a shorter part of it.', el('a', { href: '#/sources' }, 'All sources'))
+    panel.replaceChildren(rows.length ? table(rows, sort, here)
+      : asked.q || asked.page ? notice('empty', asked.page ? 'No sources on this page' : 'No source has that in its name', 'Try a shorter part of a name.', el('a', { href: '#/sources' }, 'All sources'))
         : notice('empty', 'No sources yet', 'A document names its source in the field source, or is named by an address.'));
     if (top) panel.querySelector('.scroll').scrollLeft = top;
     turn.replaceChildren(
       asked.page ? el('a', { class: 'button', href: here({ page: asked.page - 1 }) }, 'Page before') : '',
-      first + ROWS < rows.length ? el('a', { class: 'button', href: here({ page: asked.page + 1 }) }, 'Next page') : '');
+      first + rows.length < found.count && rows.length ? el('a', { class: 'button', href: here({ page: asked.page + 1 }) }, 'Next page') : '');
   }
   repeat(load, REFRESH_MILLISECONDS, signal, (error) => { panel.replaceChildren(failed(error)); ready(); });
 }
@@ -70,17 +83,16 @@ function repeating(found) {
 }
 
 const copies = (row) => (row.documents ? row.duplicates / row.documents : null);
-// The order of a column by its name in the address: its heading, its value, whether that is a text.
+// The order of a column, as the service names it -> its heading.
 const COLUMNS = {
-  source: ['Source', (row) => row.source ?? '', true], documents: ['Documents', (row) => row.documents], copies: ['Copies', copies],
-  first_by_arrival: ['First by arrival', (row) => row.first_by_arrival], first_by_date: ['First by date', (row) => row.first_by_date],
-  lag_seconds_by_arrival: ['Lag by arrival', (row) => row.lag_seconds_by_arrival], lag_seconds_by_date: ['Lag by date', (row) => row.lag_seconds_by_date],
+  source: 'Source', documents: 'Documents', copies: 'Copies', first_by_arrival: 'First by arrival', first_by_date: 'First by date',
+  lag_seconds_by_arrival: 'Lag by arrival', lag_seconds_by_date: 'Lag by date',
 };
 const EXPORTED = ['source', 'documents', 'originals', 'duplicates', 'updates', 'first_by_arrival', 'first_by_date', 'lag_seconds_by_arrival', 'lag_seconds_by_date', 'earlier_in'];
 const exported = (row) => ({ ...row, earlier_in: row.earlier_in.map((one) => one.source).join(' ') });
 
-function table(rows, asked, here) {
-  const heading = ([key, [name]]) => el('th', { scope: 'col', 'aria-sort': key !== asked.sort ? null : key === 'source' ? 'ascending' : 'descending' },
+function table(rows, sort, here) {
+  const heading = ([key, name]) => el('th', { scope: 'col', 'aria-sort': key !== sort ? null : key === 'source' ? 'ascending' : 'descending' },
     el('a', { href: here({ sort: key, page: 0 }) }, name));
   return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Sources' }, el('table', {},
     el('thead', {}, el('tr', {}, Object.entries(COLUMNS).map(heading), el('th', { scope: 'col' }, 'Earlier in'))),
@@ -94,9 +106,9 @@ function table(rows, asked, here) {
 
 export function oneSource(view, { rest, signal, ready, named: title }) {
   const name = decodeURIComponent(rest.join('/'));
-  title(shownId(name));
+  title(shownSource(name));
   const panel = el('div', {}, notice('loading', 'Loading the source'));
-  view.append(el('p', {}, el('a', { class: 'back', href: '#/sources' }, 'All sources')), el('h1', {}, el('bdi', {}, shownId(name))), panel);
+  view.append(el('p', {}, el('a', { class: 'back', href: '#/sources' }, 'All sources')), el('h1', {}, el('bdi', { title: shownId(name) }, shownSource(name))), panel);
 
   async function load() {
     try {

@@ -2,7 +2,7 @@
 
 import { getChanged, own, repeat } from './api.js';
 import { strip } from './curve.js';
-import { count, el, failed, language, moment, notice, shownId, source, span, words } from './dom.js';
+import { count, el, failed, language, moment, notice, shownId, shownSource, source, span, words } from './dom.js';
 
 const CARDS = 24;
 const COUNTED = 1000; // a list counts the sources of so many documents of a story
@@ -21,12 +21,13 @@ export function stories(view, { query, signal, ready }) {
   const asked = Object.fromEntries(['q', 'source', 'collection', 'none', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
   const sort = Object.hasOwn(SORTS, asked.sort) ? asked.sort : 'size';
   const cards = el('div', { class: 'cards', 'aria-busy': 'true' }, notice('loading', 'Loading the stories'));
+  const said = el('p', { class: 'quiet', role: 'status' });
   const turn = el('p', { class: 'turn' });
   const form = search(asked);
   const choice = ([name, text]) => el('a', { href: address({ ...asked, sort: name, cursor: '' }), 'aria-current': sort === name ? 'true' : null }, text);
   view.append(
     el('div', { class: 'head' }, el('h1', {}, 'Stories'), el('p', { class: 'choices', role: 'group', 'aria-label': 'Order' }, Object.entries(SORTS).map(choice))),
-    form, cards, turn,
+    form, said, cards, turn,
   );
   let tag = null;
 
@@ -50,6 +51,8 @@ export function stories(view, { query, signal, ready }) {
     cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
       : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
         : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
+    const sentence = !clusters.length ? '' : `${count(clusters.length)}${next ? ' of more' : ''} ${clusters.length === 1 ? 'story' : 'stories'}.`;
+    if (said.textContent !== sentence) said.textContent = sentence;
     turn.replaceChildren(
       asked.cursor ? el('a', { class: 'button', href: address({ ...asked, cursor: '' }) }, 'First page') : '',
       next ? el('a', { class: 'button', href: address({ ...asked, cursor: next }) }, 'Next page') : '');
@@ -123,7 +126,7 @@ export function arrivals(cluster) {
 
 /** The other sources of a story, each once. */
 function also(cluster, own) {
-  const names = [...new Set(cluster.others.map((id, i) => cluster.other_sources[i] ?? source(id)))].filter((name) => name !== own);
+  const names = [...new Set(cluster.others.map((id, i) => (cluster.other_sources[i] ? shownSource(cluster.other_sources[i]) : source(id))))].filter((name) => name !== own);
   const more = cluster.size - 1 - cluster.others.length;
   if (!names.length) return el('p', { class: 'also' }, `${count(cluster.size)} times from `, el('bdi', { class: 'chip' }, own));
   return el('p', { class: 'also' }, 'Also in ', names.flatMap((name) => [el('bdi', { class: 'chip' }, name), ' ']),
@@ -131,7 +134,7 @@ function also(cluster, own) {
 }
 
 function card({ first: cluster, others }) {
-  const own = cluster.source ? shownId(cluster.source) : source(cluster.representative ?? '');
+  const own = cluster.source ? shownSource(cluster.source) : source(cluster.representative ?? '');
   return el('article', { class: 'card' },
     el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'),
       cluster.sources > 1 ? el('span', { class: 'counted' }, `from ${count(cluster.sources)}${cluster.size > COUNTED ? '+' : ''} sources`) : null, el('bdi', { class: 'by' }, own),

@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { curve } from './curve.js';
-import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownId, source, words } from './dom.js';
+import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownSource, source, words } from './dom.js';
 import { differences, pairAddress } from './pair.js';
 import { arrivals, arrived, duration } from './stories.js';
 
@@ -72,7 +72,7 @@ export function story(view, { rest, signal, ready, named }) {
 function row(member, original) {
   const link = linked(member.url) ?? linked(member.id);
   const title = member.title ? el('span', { class: 'said', dir: 'auto', lang: language(member.title) }, words(member.title, '')) : null;
-  const name = el('bdi', { class: 'source' }, member.source ? shownId(member.source) : source(member.id));
+  const name = el('bdi', { class: 'source' }, member.source ? shownSource(member.source) : source(member.id));
   return el('li', {},
     el('div', { class: 'times' }, el('time', {}, moment(member.date ?? member.time)),
       member.date === null || member.date === undefined ? null : el('small', {}, `arrived ${moment(member.time)}`)),

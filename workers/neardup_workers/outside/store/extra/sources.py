@@ -11,8 +11,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, PARTNERS_MAX, Account, partners
+from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, LAG_NAMES, PARTNERS_MAX, Account, partners
 from neardup.stories.sources.brake import REPEATED_DOCUMENTS, REPEATED_PERCENT, WEEK_HOURS, repeated
+from neardup.stories.sources.names import name_of
 from neardup.stories.sources.reports import Kept
 
 _REPEATED = f"documents >= {REPEATED_DOCUMENTS} AND 100 * own >= {REPEATED_PERCENT} * documents AND source != ''"
@@ -81,13 +82,24 @@ def load(source: sqlite3.Connection) -> Iterator[Kept]:
 
 # Queries of readers
 
+# Name -> an order of sources; those without the value come last.
+ORDERS = {
+    "documents": "documents DESC", "source": "source", "copies": "duplicates * 1.0 / nullif(documents, 0) DESC",
+    "first_by_arrival": "first_by_arrival DESC", "first_by_date": "first_by_date DESC",
+    **{name: f"lag('{name}', lags) DESC" for name in LAG_NAMES},
+}  # fmt: skip
 
-def overview(connection: sqlite3.Connection, limit: int, part: str | None = None) -> dict[str, Any]:
-    """Return the sources with the most documents of those with a part in their name, and how many there are; the hours
+
+def overview(
+    connection: sqlite3.Connection, limit: int, part: str | None = None, order: str = "documents", skip: int = 0
+) -> dict[str, Any]:
+    """Return sources in an order of ``ORDERS``, of those with a part in their name, and how many there are; the hours
     in which one repeated itself, and what the ledger had to forget."""
-    named = "FROM sources WHERE hour = ? AND instr(source, ?)" if part else "FROM sources WHERE hour = ?"
-    values = (ALL_HOURS, part.lower()) if part else (ALL_HOURS,)
-    rows = connection.execute(f"SELECT * {named} ORDER BY documents DESC, source LIMIT ?", (*values, limit))
+    named = "FROM sources WHERE hour = ?" + (" AND (instr(source, ?) OR source = ?)" if part else "")
+    values = (ALL_HOURS, part.lower(), name_of(part)) if part else (ALL_HOURS,)
+    connection.create_function("lag", 2, _lag, deterministic=True)
+    listed = f"SELECT * {named} ORDER BY {ORDERS[order]}, source LIMIT ? OFFSET ?"
+    rows = connection.execute(listed, (*values, limit, skip)).fetchall()
     return {
         "sources": [_values(connection, row) for row in rows],
         "count": connection.execute(f"SELECT count(*) {named}", values).fetchone()[0],
@@ -126,6 +138,11 @@ def totals(connection: sqlite3.Connection, limit: int) -> list[tuple[str | None,
     every = "SELECT NULL, coalesce(sum(documents), 0), coalesce(sum(own), 0) FROM sources WHERE hour = ?"
     rows = *connection.execute(query, (ALL_HOURS, limit)), *connection.execute(every, (ALL_HOURS,))
     return [(name, documents, own) for name, documents, own in rows]
+
+
+def _lag(name: str, lags: str | None) -> float | None:
+    lag: float | None = Account.from_stored([0] * len(COUNTS) + [lags]).values()[name]
+    return lag
 
 
 def _values(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
