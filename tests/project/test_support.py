@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import re
 from pathlib import Path
 
 import pytest
-from all_parts import PYTEST, main
+from all_parts import PYTEST, main, run
 from python_files import ROOT, nodes
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
@@ -121,3 +122,17 @@ def test_the_files_that_run_first_are_there() -> None:
     ]
     assert len(given) == 1
     assert [name for name in given[0] if not (ROOT / "tests" / name).is_file()] == []
+
+
+@pytest.mark.processes
+def test_a_part_that_hangs_is_ended_with_its_processes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Both processes hold a pipe open; the part fails, and the pipe has no writer left."""
+    os.mkfifo(pipe := tmp_path / "pipe")
+    read = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    hangs = (
+        f"import os, time; held = os.open({str(pipe)!r}, os.O_WRONLY); os.write(held, b'x'); os.fork(); time.sleep(300)"
+    )
+    outcome = run(["-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=2)
+    assert (outcome.code, os.read(read, 9), os.read(read, 9)) == (1, b"x", b"")
+    os.close(read)
+    assert "so a test of it hangs" in capfd.readouterr().out

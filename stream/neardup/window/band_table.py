@@ -316,7 +316,7 @@ class BandTable:
             return longest
         assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
         assert id_longest <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
-        assert shortest >= KEYS, "a content key and an id key come first"
+        assert shortest >= KEYS, "a content key and an id key come first, and what is added is among the keys"
         assert self._is_shard or not foreign, "only a shard takes foreign items"
         slot_end, posting_end, byte_end = self._store.state[SLOT_END : BYTE_END + 1].tolist()  # next to each other
         postings += posting_end

@@ -50,15 +50,15 @@ def demand(kinds, key_starts, added, id_starts, ragged_starts, hides):
     """Measure what a batch needs.
 
     Returns:
-        The most keys of an item, and the least that one adds; the bytes of the longest id of an item; how many items
-        are foreign; how many the table may hold, with ``hides`` the foreign ones too, and the keys that they add; how
-        many are its own, and the bytes of their ragged parts.
+        The most keys of an item, and the least that one adds, 0 if one adds more than it has; the bytes of the longest
+        id of an item; how many items are foreign; how many the table may hold, with ``hides`` the foreign ones too, and
+        the keys that they add; how many are its own, and the bytes of their ragged parts.
     """
     longest, shortest, id_longest, foreign = 0, KEYS, 0, 0
     items, postings, own, ragged = 0, 0, 0, 0
     for i in range(len(kinds)):
         keys, kind = key_starts[i + 1] - key_starts[i], kinds[i]
-        longest, shortest = max(longest, keys), min(shortest, added[i])
+        longest, shortest = max(longest, keys), min(shortest, added[i] if added[i] <= keys else 0)
         foreign += kind & FOREIGN != 0
         is_own = kind | COPIED == OWN | COPIED
         if kind != REMOVAL:

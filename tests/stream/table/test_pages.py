@@ -162,13 +162,14 @@ def test_one_long_id_does_not_cost_a_page_for_each_item_next_to_it() -> None:
 
 
 def test_what_does_not_fit_the_arrays_is_refused() -> None:
-    """A longer id, evidence of another width, or an item without its first two keys raises before any change."""
+    """A longer id, evidence of another width, an item without its first keys, or one with others raises at once."""
     table = BandTable(8, OPEN)
     good = batch([item("a", 1, "x")])
     bad = [
         batch([item("x" * 65_536, 1)]),
         good._replace(fixed=np.zeros((1, 9), np.uint8)),
         good._replace(keys=good.keys[:1], key_starts=np.array([0, 1])),
+        good._replace(added=np.array([1])),
     ]
     for items in bad:
         table.begin()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,8 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[3]
 # Reasons of skipped tests come with the sum, once; failures come with their part.
 PYTEST = ["-m", "pytest", "-r", "fE", "--dist", "loadfile", "--no-loadscope-reorder"]
+# A part that takes longer hangs: it fails, and the others run. The stacks of a test that hangs are in its output.
+PART_SECONDS = 2_700
 # Name -> what Python gets.
 PARTS = {
     "style": ["-m", "ruff", "check", "."],
@@ -33,11 +37,23 @@ class Outcome(NamedTuple):
     skipped: Counter[str]
 
 
-def run(arguments: Sequence[str], report: Path, folder: Path) -> Outcome:
-    """Run a part in a folder, with its output on the terminal; pytest writes its report to a file."""
+def run(arguments: Sequence[str], report: Path, folder: Path, most_seconds: float = PART_SECONDS) -> Outcome:
+    """Run a part in a folder, with its output on the terminal; pytest writes its report to a file.
+
+    A part that takes too long is ended with the processes of its group, which cannot be asked if they hang.
+    """
     is_pytest = list(arguments[:2]) == PYTEST[:2]
     reported = ["--junit-xml", str(report)] if is_pytest else []
-    code = subprocess.run([sys.executable, *arguments, *reported], cwd=folder, check=False).returncode
+    process = subprocess.Popen([sys.executable, *arguments, *reported], cwd=folder, process_group=0)
+    try:
+        code = process.wait(most_seconds)
+    except subprocess.TimeoutExpired:
+        code = 1
+        sys.stdout.write(f"\nended: the part took longer than {most_seconds:g} seconds, so a test of it hangs\n")
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     if not report.exists():
         return Outcome(code, {}, Counter())
     [suite] = ElementTree.parse(report).iter("testsuite")

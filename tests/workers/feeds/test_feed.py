@@ -191,6 +191,6 @@ def test_a_missing_extra_is_named(monkeypatch, neardup):
     monkeypatch.setitem(sys.modules, "feedparser", None)
     monkeypatch.setattr(sys, "argv", ["neardup", "feed", "http://a.example/"])
     monkeypatch.setattr(
-        "neardup_workers.running.cli.feed.find_spec", lambda name: None if name == "feedparser" else name
+        "neardup_workers.running.cli.options.find_spec", lambda name: None if name == "feedparser" else name
     )
     assert main() == Exit.USAGE
