@@ -25,7 +25,7 @@ _LONGEST: dict[Size, int] = {"smoke": 4, "default": 6, "large": 6}
 _QUOTES: dict[Size, int] = {"smoke": 20, "default": 200, "large": 200}
 _FLOOD: dict[Size, int] = {"smoke": 300, "default": 10_000, "large": 10_000}
 # Characters, and part of the words that is changed -> part of the quotes that is found.
-_CHANGED = {(150, 0.0): 1.0, (150, 0.2): 0.93, (250, 0.2): 0.98, (500, 0.3): 0.98}
+_CHANGED = {(150, 0.0): 1.0, (100, 0.2): 0.78, (150, 0.2): 0.93, (150, 0.3): 0.83, (250, 0.2): 0.98, (500, 0.3): 0.98}
 _HOST_WORDS = 400
 _CONFIG = Config(scheme="parts")
 

@@ -12,7 +12,7 @@ from neardup import Config, Deduplicator, Document
 from neardup.documents.document import Relation
 from neardup.features.ordered.word_codes import word_codes
 from neardup.features.texts.normalize import NormalForm, code_points
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.pipeline import Matcher, Signer, match_step
 from neardup.schemes.interface import Evidence
 from neardup.schemes.kinds import parts
 from neardup.schemes.rows import SCHEMES
@@ -144,6 +144,20 @@ def test_one_word_a_million_times_takes_linear_work() -> None:
     assert found["0", "1"].older_fraction == pytest.approx(1, abs=0.01)
     assert ("3", "4") in found
     assert ("0", "2") not in found
+
+
+@pytest.mark.parametrize(
+    ("letters", "candidates"),
+    [("0123456789", 0.1), ("abc0123456", 100), (_UNSPACED["kana"][:8], 120), ("".join(_SCRIPTS.values()), 2)],
+)
+def test_few_different_words_have_few_candidates(letters: str, candidates: float) -> None:
+    """Tables of digits meet no other table, tables of a few letters those of their keys; none is a pair."""
+    rng = random.Random(letters)
+    matcher = Matcher(CONFIG)
+    texts = [" ".join(rng.choices(letters, k=200)) for _ in range(300)]
+    matches = match_step(matcher, Signer(CONFIG).sign([Document(str(n), text) for n, text in enumerate(texts)]).batch)
+    assert len(matches.pairs()) == 0
+    assert matcher.table.counts()["candidates"] <= candidates * len(texts)
 
 
 def test_a_document_that_equals_many_others_is_linked_once_each() -> None:

@@ -1,6 +1,7 @@
 """Seeds: a few words in a row that have one hash, and the evidence that words in order make.
 
-A seed is three words; an ideograph or a kana counts as half a word. A few of the seeds of a text are selected by robust
+A seed is three words; an ideograph or a kana counts as half a word, a digit that stands alone as a quarter: tables of
+digits have few different threes, and each would meet each. A few of the seeds of a text are selected by robust
 winnowing (``winnowing``), so of ``window`` seeds in a row one is selected. A text is held by its selected seeds, and
 looked up by all: so few are held, and changes of a quote hide none that a selection on both sides would have to share.
 
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.ordered.word_codes import IDEOGRAPH, KANA, LETTERS_MAX, WordCodes
+from neardup.features.ordered.word_codes import DIGIT, IDEOGRAPH, KANA, LETTERS_MAX, WordCodes
 from neardup.features.tokens.bags import sorted_sets
 from neardup.machine.bits import lowest_bit
 from neardup.machine.compile import inlined, inner, kernel
@@ -27,8 +28,8 @@ from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX, winn
 # Words of a text from which on its selected seeds are a list.
 LISTED_WORDS = 4096
 _BLOCK, _BLOCK_BITS = 64, 6
-# A seed is complete at six halves of a word.
-_SEED_HALVES = 6
+# A seed is complete at twelve quarters of a word.
+_SEED_QUARTERS = 12
 _GAP_MAX = 15
 _KIND = np.uint16(0xF)
 _POSITION = np.uint64(WINDOW_MAX)
@@ -122,11 +123,11 @@ def _rank(codes, starts, seeds, seed_starts, seed, out):
     select_seed = derive_seed(seed, _SELECT_PURPOSE)
     for i in range(len(starts) - 1):
         for n in range(seed_starts[i + 1] - seed_starts[i]):
-            letters, halves, at = np.int64(0), 0, starts[i] + n
-            while halves < _SEED_HALVES:
+            letters, quarters, at = np.int64(0), 0, starts[i] + n
+            while quarters < _SEED_QUARTERS:
                 kind = codes[at] & _KIND
                 letters += min(length_of(kind), _LONG)
-                halves += halves_of(kind)
+                quarters += quarters_of(kind)
                 at += 1
             rank = 0 if letters >= 3 * _LONG - 4 else 1 if letters >= 2 * _LONG else 2 if letters > _LONG else 3
             h = mix64(seeds[seed_starts[i] + n] ^ select_seed)
@@ -134,29 +135,29 @@ def _rank(codes, starts, seeds, seed_starts, seed, out):
 
 
 @inlined
-def halves_of(kind):
-    """The halves of a word that a word of a kind counts as in a seed."""
-    return 1 if kind in (IDEOGRAPH, KANA) else 2
+def quarters_of(kind):
+    """The quarters of a word that a word of a kind counts as in a seed."""
+    return 1 if kind == DIGIT else 2 if kind in (IDEOGRAPH, KANA) else 4
 
 
 @inlined
 def seed_end(units, first, begin, end):
     """Return where the seed ends that begins at a word, or -1; the codes of a text are ``units[first:]``."""
-    halves, at = 0, begin
-    while at < end and halves < _SEED_HALVES:
-        halves += halves_of(units[first + at] & _KIND)
+    quarters, at = 0, begin
+    while at < end and quarters < _SEED_QUARTERS:
+        quarters += quarters_of(units[first + at] & _KIND)
         at += 1
-    return at if halves >= _SEED_HALVES else -1
+    return at if quarters >= _SEED_QUARTERS else -1
 
 
 @inlined
 def seed_hash(units, at, mask):
     """Return the hash of the seed whose first code is ``units[at]``; it is complete before the text ends."""
-    h, halves = np.uint64(0), 0
-    while halves < _SEED_HALVES:
+    h, quarters = np.uint64(0), 0
+    while quarters < _SEED_QUARTERS:
         code = units[at]
         h = h * BASE + np.uint64(code & mask) + np.uint64(1)
-        halves += halves_of(code & _KIND)
+        quarters += quarters_of(code & _KIND)
         at += 1
     return mix64(h)
 
