@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -143,14 +142,14 @@ def similar_pairs(sets: Sequence[npt.NDArray[np.integer]], threshold: float) -> 
 
     Empty sets are in no pair.
     """
-    ranked = rarest_first(sets)
+    ranked, common_of = rarest_first(sets), _compiled()
     seen: dict[int, list[int]] = {}
     found: dict[tuple[int, int], float] = {}
     for j, later in enumerate(ranked):
         prefix = later[: len(later) - math.ceil(threshold * len(later) - 1e-9) + 1].tolist()
         for i in {i for shingle in prefix for i in seen.get(shingle, ())}:
             total = len(ranked[i]) + len(later)
-            common = _common(ranked[i], later, math.ceil(threshold / (1 + threshold) * total - 1e-9))
+            common = common_of(ranked[i], later, math.ceil(threshold / (1 + threshold) * total - 1e-9))
             if common >= 0:
                 found[i, j] = common / (total - common)
         for shingle in prefix:
@@ -158,7 +157,14 @@ def similar_pairs(sets: Sequence[npt.NDArray[np.integer]], threshold: float) -> 
     return found
 
 
-@numba.njit(cache=True)
+@functools.cache
+def _compiled() -> Callable[[Ints, Ints, int], int]:
+    import numba  # here, because tests without a compiler take texts from this module
+
+    compiled: Callable[[Ints, Ints, int], int] = numba.njit(cache=True)(_common)
+    return compiled
+
+
 def _common(a: Ints, b: Ints, least: int) -> int:
     """How many elements two sorted sets share, or -1 as soon as the number cannot reach ``least``."""
     i = j = common = 0

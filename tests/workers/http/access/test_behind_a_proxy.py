@@ -36,4 +36,4 @@ def test_the_page_names_no_path_from_the_root(tmp_path):
             html = world.ask("GET", path).text
             assert re.findall(r'(?:href|src)="/[^"]*"', html) == []
             assert re.findall(r'(?:href|src)="(page/[^"]*)"', html)
-        assert "fetch(path.slice(1)," in world.ask("GET", "/page/api.js").text
+        assert "fetch(collected(path).slice(1)," in world.ask("GET", "/page/api.js").text
