@@ -138,7 +138,7 @@ def test_the_order_of_arrival_is_no_order_of_dates(page):
 
 
 def test_a_pair_shows_what_differs_and_takes_a_mark_for_evaluate(page, tmp_path):
-    """The marks are a file that ``evaluate --truth`` reads; the same press takes a mark back."""
+    """An address leads to its article. Marks are a file for ``evaluate --truth``; the same press takes one back."""
     page.check("first", CLOCKS)
     page.check("second", CLOCKS.replace("Sunday", "Monday"))
     page.show("pair?a=first&b=second", "document.querySelector('.verdict')?.innerText === 'They are a pair.'")
@@ -155,6 +155,8 @@ def test_a_pair_shows_what_differs_and_takes_a_mark_for_evaluate(page, tmp_path)
         "pair?a=first&b=https%3A%2F%2Fmirror-7.example%2Fbig",
         "document.querySelector('.verdict')?.innerText.startsWith('They are no pair: they share no bucket')",
     )
+    articles = "[...document.querySelectorAll('.side h2 a')].map((one) => one.href)"
+    assert page.browser.evaluate(articles) == ["https://mirror-7.example/big"]
     page.browser.evaluate(press.format("different"))
     for _ in range(2):
         page.browser.evaluate(press.format("duplicate"))

@@ -98,6 +98,12 @@ export function linked(text) {
   }
 }
 
+/** A node as a link to an article, which opens in a tab of its own; the node alone if the text is no address. */
+export function toArticle(text, node) {
+  const href = linked(text);
+  return href ? el('a', { href, target: '_blank', rel: 'noopener noreferrer nofollow' }, node) : node;
+}
+
 /** Give the person a file. */
 export function download(name, type, text) {
   const url = URL.createObjectURL(new Blob([text], { type }));

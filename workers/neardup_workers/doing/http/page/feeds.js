@@ -1,7 +1,7 @@
 // Feeds: how the feeds are that neardup feed --to-serve watches, the worst first.
 
 import { get, repeat } from './api.js';
-import { count, el, failed, idNode, linked, moment, notice, span } from './dom.js';
+import { count, el, failed, idNode, moment, notice, span, toArticle } from './dom.js';
 
 const LISTED = 500;
 const REFRESH_MILLISECONDS = 10_000;
@@ -29,12 +29,9 @@ const length = (seconds) => (seconds === null || seconds === undefined ? '–' :
 function table(rows) {
   return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Feeds' }, el('table', {},
     el('thead', {}, el('tr', {}, COLUMNS.map((name) => el('th', { scope: 'col' }, name)))),
-    el('tbody', {}, rows.map((row) => {
-      const link = linked(row.url);
-      return el('tr', {},
-        el('th', { scope: 'row' }, link ? el('a', { href: link, target: '_blank', rel: 'noopener noreferrer nofollow' }, idNode(row.url)) : idNode(row.url)),
-        el('td', {}, el('span', { class: 'state', 'data-state': row.state }, row.state)),
-        el('td', { class: 'names' }, row.meaning), el('td', {}, when(row.succeeded)), el('td', {}, when(row.brought)),
-        el('td', {}, length(row.gap_seconds)), el('td', {}, length(row.wait_seconds)));
-    }))));
+    el('tbody', {}, rows.map((row) => el('tr', {},
+      el('th', { scope: 'row' }, toArticle(row.url, idNode(row.url))),
+      el('td', {}, el('span', { class: 'state', 'data-state': row.state }, row.state)),
+      el('td', { class: 'names' }, row.meaning), el('td', {}, when(row.succeeded)), el('td', {}, when(row.brought)),
+      el('td', {}, length(row.gap_seconds)), el('td', {}, length(row.wait_seconds)))))));
 }

@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, failed, idNode, notice, percent, score, shownLetters } from './dom.js';
+import { chance, count, el, failed, idNode, notice, percent, score, shownLetters, toArticle } from './dom.js';
 import { marks } from './marks.js';
 
 // Characters of passages that are shown at first, and that a press on the button adds.
@@ -131,7 +131,7 @@ function side(why, kind, limit, names) {
   const where = why.sides ? 'in both' : 'only here';
   const line = tagged ? `${percent(tagged / all, tagged / all < 0.1 ? 1 : 0)} ${where}` : `nothing ${where}`;
   return { cut: left < 0 || shown < own.length, node: el('section', { class: 'side' },
-    el('h2', {}, el('span', { class: 'role' }, kind === 'first' ? 'Arrived first' : 'Arrived later'), names[id] ? el('span', {}, names[id]) : idNode(id)),
+    el('h2', {}, el('span', { class: 'role' }, kind === 'first' ? 'Arrived first' : 'Arrived later'), names[id] ? el('span', {}, names[id]) : toArticle(id, idNode(id))),
     el('p', { class: 'quiet' }, `${count(all)} characters, ${line}`), text) };
 }
 

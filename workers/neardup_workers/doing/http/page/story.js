@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { curve } from './curve.js';
-import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownSource, source, words } from './dom.js';
+import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownSource, source, toArticle, words } from './dom.js';
 import { differences, pairAddress } from './pair.js';
 import { arrivals, arrived, duration } from './stories.js';
 
@@ -76,7 +76,7 @@ function row(member, original) {
   return el('li', {},
     el('div', { class: 'times' }, el('time', {}, moment(member.date ?? member.time)),
       member.date === null || member.date === undefined ? null : el('small', {}, `arrived ${moment(member.time)}`)),
-    el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? el('a', { href: link, target: '_blank', rel: 'noopener noreferrer nofollow' }, 'Open the article') : null), idNode(member.id)),
+    el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? toArticle(link, 'Open the article') : null), idNode(member.id)),
     member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
       : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
     member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id, member.collection) }, 'Compare'));
