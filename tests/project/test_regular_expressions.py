@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import _lru_cache_wrapper, cache
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ def expressions() -> dict[str, str]:
 
 
 def _expressions() -> Iterator[tuple[str, str]]:
-    """Name and methods of each compiled expression at the top of a module; others are named in the lines below."""
+    """Name and methods of each expression that a module compiles at its top, or in a function that it keeps."""
     sources = (path for package in PACKAGES for path in Path(str(package.__file__)).parent.rglob("*.py"))
     product = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     for package in PACKAGES:
@@ -52,10 +52,13 @@ def _expressions() -> Iterator[tuple[str, str]]:
             module = importlib.import_module(found.name)
             source = Path(str(module.__file__)).read_text(encoding="utf-8")
             for name, value in vars(module).items():
-                if not isinstance(value, re.Pattern | regex.Pattern) or f"\n{name} = " not in f"\n{source}":
+                kept = isinstance(value, _lru_cache_wrapper) and "re.Pattern[str]" in value.__annotations__.values()
+                if not kept and not isinstance(value, re.Pattern | regex.Pattern):
+                    continue
+                if f"\n{f'def {name}(' if kept else f'{name} = '}" not in f"\n{source}":
                     continue
                 readers = source if name.startswith("_") else product
-                used = [method for method in METHODS if re.search(rf"\b{name}\.{method}\b", readers)]
+                used = [method for method in METHODS if re.search(rf"\b{name}(\(\))?\.{method}\b", readers)]
                 yield f"{found.name}.{name}", " ".join(used or ["match", "search"])
 
 
@@ -67,6 +70,7 @@ for name in expressions().keys() - TYPED:
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)  # its signal ends the process
     module, _, short = name.rpartition(".")
     pattern = getattr(importlib.import_module(module), short)
+    pattern = pattern if hasattr(pattern, "pattern") else pattern()
     for piece in PIECES:
         for end in ENDS:
             text = piece * (SIZE // len(piece)) + end
@@ -106,4 +110,5 @@ def test_expressions_are_found() -> None:
         "mbox",
         "warc",
         "markup",
+        "marks",
     }

@@ -8,6 +8,7 @@ time is UTC.
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -32,17 +33,14 @@ _ZONE = (
     rf"|(?P<zone>{'|'.join(_ZONES)}))(?:\s*\([^()]*\)|\[[^\[\]]*\])?"
 )
 _BEHIND = rf"(?:[\s,]+(?:at\s+)?{_TIME}(?:\s*{_ZONE})?|\s*)"
-_FORMS = tuple(
-    re.compile(rf"\s*{form}\s*", re.ASCII | re.IGNORECASE)
-    for form in (
-        rf"(?P<year>\d{{4}})(?P<mark>[-/.])(?P<number>\d{{1,2}})(?P=mark){_DAY}(?:(?:t|[\s,]+){_TIME}(?:\s*{_ZONE})?|\s*)",
-        rf"(?P<year>\d{{4}})-?(?P<ordinal>\d{{3}})(?:(?:t|\s+){_TIME}(?:\s*{_ZONE})?|\s*)",
-        r"(?P<year>\d{4})(?P<number>\d{2})(?P<day>\d{2})(?:t|\s+)(?P<hour>\d{2})(?P<minute>\d{2})"
-        rf"(?:(?P<second>\d{{2}})(?:[.,](?P<fraction>\d+))?)?(?:\s*{_ZONE})?",
-        rf"{_WEEKDAY}?{_DAY}[-\s]+{_MONTH}[-,\s]+(?P<year>\d{{4}}|\d{{2}}){_BEHIND}",
-        rf"{_WEEKDAY}?{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}}){_BEHIND}",
-        rf"{_WEEKDAY}?{_MONTH}\s+{_DAY}\s+{_TIME}\s+(?:{_ZONE}\s+)?(?P<year>\d{{4}})",
-    )
+_FORMS = (
+    rf"(?P<year>\d{{4}})(?P<mark>[-/.])(?P<number>\d{{1,2}})(?P=mark){_DAY}(?:(?:t|[\s,]+){_TIME}(?:\s*{_ZONE})?|\s*)",
+    rf"(?P<year>\d{{4}})-?(?P<ordinal>\d{{3}})(?:(?:t|\s+){_TIME}(?:\s*{_ZONE})?|\s*)",
+    r"(?P<year>\d{4})(?P<number>\d{2})(?P<day>\d{2})(?:t|\s+)(?P<hour>\d{2})(?P<minute>\d{2})"
+    rf"(?:(?P<second>\d{{2}})(?:[.,](?P<fraction>\d+))?)?(?:\s*{_ZONE})?",
+    rf"{_WEEKDAY}?{_DAY}[-\s]+{_MONTH}[-,\s]+(?P<year>\d{{4}}|\d{{2}}){_BEHIND}",
+    rf"{_WEEKDAY}?{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}}){_BEHIND}",
+    rf"{_WEEKDAY}?{_MONTH}\s+{_DAY}\s+{_TIME}\s+(?:{_ZONE}\s+)?(?P<year>\d{{4}})",
 )
 # A year, and perhaps a month of it.
 _YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
@@ -52,6 +50,12 @@ AHEAD_SECONDS = 86_400.0
 SECONDS_MAX = (1 << 62) / 1e6 - 1
 # A text of more characters is no date.
 _CHARACTERS_MAX = 100
+
+
+@functools.cache
+def _forms() -> tuple[re.Pattern[str], ...]:
+    """Return the forms, compiled for the first date that Python itself does not read: few inputs have one."""
+    return tuple(re.compile(rf"\s*{form}\s*", re.ASCII | re.IGNORECASE) for form in _FORMS)
 
 
 def date_seconds(text: str) -> float | None:
@@ -71,7 +75,7 @@ def date_seconds(text: str) -> float | None:
         pass
     except OverflowError:
         return None
-    for form in _FORMS:
+    for form in _forms():
         if (found := form.fullmatch(text)) is not None:
             try:
                 return _seconds(found.groupdict())

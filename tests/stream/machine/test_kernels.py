@@ -50,16 +50,16 @@ def test_a_direct_call_is_the_same_loop() -> None:
 
 @pytest.mark.processes
 def test_a_stored_kernel_is_loaded_without_the_compiler() -> None:
-    """A process that compiles nothing does not prepare the compiler, and its kernels allocate and release arrays."""
+    """A process that compiles nothing prepares neither the compiler nor SciPy, and its kernels allocate arrays."""
     code = """
 import sys
 from neardup import Config, Deduplicator, Document
 texts = ["The quick brown fox jumps over the lazy dog, and back", "The quick brown fox jumps over the lazy dog: back"]
-pairs = Deduplicator(Config(threshold=0.5, recall=0.8)).process([Document(text, text) for text in texts])
-print(len(pairs), "numba.cpython.unicode" in sys.modules)
+verdicts = Deduplicator(Config(threshold=0.5, recall=0.8)).decide([Document(text, text) for text in texts])
+print(verdicts[1].status, "numba.cpython.unicode" in sys.modules, "scipy.linalg" in sys.modules)
 """
     run = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(2)]
-    assert run[1].stdout == b"1 False\n"
+    assert run[1].stdout == b"duplicate False False\n"
 
 
 @pytest.mark.long

@@ -44,15 +44,24 @@ def code_ranges(ranges: Ranges) -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
 
 
-_GOES_AWAY = re.compile(
-    f"[{code_ranges(_GOING)}]+|(?<=[{code_ranges(_CYRILLICS)}])[{code_ranges(_STRESSES)}]+|(?<=i)[{code_ranges(_DOTS)}]+"
-)
-_BETWEEN_HAN = re.compile(f"(?<=[{code_ranges(HANS)}]) +(?=[{code_ranges(HANS)}])")
+@functools.cache
+def _goes_away() -> re.Pattern[str]:
+    """Return what finds marks that go. Compiled for the first text that has letters with marks."""
+    return re.compile(
+        f"[{code_ranges(_GOING)}]+|(?<=[{code_ranges(_CYRILLICS)}])[{code_ranges(_STRESSES)}]+"
+        f"|(?<=i)[{code_ranges(_DOTS)}]+"
+    )
+
+
+@functools.cache
+def _between_han() -> re.Pattern[str]:
+    """Return what finds the blanks between two Han or kana."""
+    return re.compile(f"(?<=[{code_ranges(HANS)}]) +(?=[{code_ranges(HANS)}])")
 
 
 def blanks_between_han(text: str) -> list[tuple[int, int]]:
     """Return begin and end of each run of blanks between two Han or kana."""
-    return [found.span() for found in _BETWEEN_HAN.finditer(text)]
+    return [found.span() for found in _between_han().finditer(text)]
 
 
 def without_marks(text: str) -> str:
@@ -64,8 +73,8 @@ def without_marks(text: str) -> str:
     if text.isascii():
         return text
     # Twice: a mark may stand between a letter and its stress.
-    one_form = _GOES_AWAY.sub("", _GOES_AWAY.sub("", text.translate(_ONE_FORM)))
-    return _BETWEEN_HAN.sub("", one_form)
+    one_form = _goes_away().sub("", _goes_away().sub("", text.translate(_ONE_FORM)))
+    return _between_han().sub("", one_form)
 
 
 @functools.cache
