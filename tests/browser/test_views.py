@@ -246,6 +246,7 @@ def test_stories_are_filtered_by_collection_and_compared_within_it(separate):
     said = separate.show(address.removeprefix("#/"), "document.querySelector('.pair .verdict')?.innerText")
     assert said.startswith("They are a pair"), json.dumps(said)
     _see_one_collection(separate)
+    _say_that_two_are_apart(separate, address)
 
 
 def _see_one_collection(page):
@@ -263,6 +264,20 @@ def _see_one_collection(page):
     page.show("sources", f"{TITLES}.length === 1")
     errors = page.client.get("/v1/figures").json()["operation"]["client_errors"]
     assert errors == 2  # the first request of each visit, without a token
+
+
+def _say_that_two_are_apart(page, address):
+    """The mark of a pair is made to hold; the opposite is refused with both."""
+    page.browser.evaluate("sessionStorage.clear()")
+    page.browser.open("about:blank")
+    _enter(page.browser, f"{page.url}/{address}", TOKEN)
+    said = "document.querySelector('.marking .said')?.innerText"
+    for mark, answer in (("different", "and so are later copies"), ("duplicate", "Before: apart at")):
+        page.browser.wait("document.querySelector('.marking [data-mark]')")
+        page.browser.evaluate(f"document.querySelector('.marking [data-mark={mark}]').click()")
+        page.browser.evaluate("document.querySelector('.marking button.link').click()")
+        page.browser.wait(f"{said}?.includes({json.dumps(answer)})")
+    assert len(page.client.get("/v1/audit").json()["audit"]) == 1
 
 
 def _enter(browser, address, token):

@@ -42,7 +42,7 @@ from neardup.stories.verdicts.kept import (
 )
 from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, KEPT, REMOVAL, Arrivals, arrivals_of
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, KEPT, REMOVAL, Arrivals, arrivals_of
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
@@ -201,6 +201,28 @@ class Decider:
         with self.step():
             self.decisions.decide(arrivals, NOTHING_FOUND)
             return self._matcher.remove(id_)
+
+    def judge(self, batch: Batch, place: int | None, similarity: float = 0.0) -> Decided:
+        """Decide a version of an id as a person says, whatever it is near; its versions before are removed.
+
+        Args:
+            batch: the document alone, with a time that is not late.
+            place: of a document that tells the same story, ``None`` for none; ``similarity`` of the two is in [0, 1].
+
+        Returns:
+            Its verdict: an update of that story, or an original, also if that story has ended.
+        """
+        self._offset()
+        row = NONE if place is None else place - self._places + self.decisions.end
+        found = Found(np.zeros(1, np.int64), np.array([row]), np.array([similarity], np.float32))
+        _, arrivals = arrivals_of(np.ones(1, np.bool_), self._places, batch)
+        arrivals.kinds[0] = JUDGED
+        with self.step():
+            self._matcher.remove(batch.ids.tobytes())
+            self._matcher.match(batch, probe=False)
+            verdicts = self.decisions.decide(arrivals, NOTHING_FOUND if place is None else found)
+            self._places += 1
+        return Decided(verdicts, self._places - 1, self.decisions.end - 1, [])
 
     def contents_of(self, id_: bytes) -> npt.NDArray[np.uint64]:
         """Return the contents of the stories that an id (UTF-8) began, also of those that have outlived its versions,
@@ -373,7 +395,6 @@ class Decider:
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
     """Return what verdicts depend on; ``limits`` are those of the table, or of all shards together."""
-    age = int(NO_WINDOW)  # without a window a story has no end
-    if config.window_seconds is not None:
-        age = round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
+    longest = max(config.story_seconds_max, config.window_seconds or 0.0)
+    age = int(NO_WINDOW) if config.window_seconds is None else round(longest * MICROSECONDS)  # or without an end
     return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, novel=is_novel(config))

@@ -20,6 +20,9 @@ becomes a content of the story. Otherwise it is a ``DUPLICATE``.
 
 The content that a story had in 1 or 2 may have left it with its first document (``heirs``): then 3 decides.
 
+A person may say which story a document tells (``judge``): then that decides, and later ones are compared with its
+content there.
+
 A document that is older than window and lateness allow is late: it is compared as any other, and has no further effect.
 """
 
@@ -31,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import string_hash
 from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
 from neardup.stories.verdicts.heirs import hand_over, standing
@@ -59,11 +62,14 @@ from neardup.stories.verdicts.row_columns import (
     row_at,
 )
 from neardup.stories.verdicts.stories import (
+    content_place,
     end_oldest,
     end_stories_updated_by,
     id_of,
     is_open,
     join,
+    leave,
+    lives,
     place_of,
     single_of,
     story_of,
@@ -74,16 +80,16 @@ ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
 # The statuses of the documents that are kept.
 KEPT = (ORIGINAL, UPDATE)
-DOCUMENT, REMOVAL, REFUSAL = range(3)  # the kinds of arrivals
+DOCUMENT, REMOVAL, REFUSAL, JUDGED = range(4)  # the kinds of arrivals
 
 
 class Arrivals(NamedTuple):
     """n arrivals in order, as columns.
 
-    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``
-    or ``REFUSAL``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
-    ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of the
-    evidence that a story keeps. A removal has an id, a refusal a place only.
+    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``,
+    ``REFUSAL`` or ``JUDGED``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in
+    microseconds, ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes``
+    (``int64[n]``) bytes of the evidence that a story keeps. A removal has an id, a refusal a place only.
     """
 
     places: npt.NDArray[np.int64]
@@ -155,6 +161,8 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
             hand_over(columns, rules, arrivals.ids[i])
         elif arrivals.kinds[i] == REFUSAL:
             verdicts.statuses[i] = REFUSED
+        elif arrivals.kinds[i] == JUDGED:
+            judge(columns, rules, arrivals, i, pairs, verdicts)
         elif not decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
             ask_ahead(columns, rules, arrivals, DOCUMENT, pairs, comparing, i + 1)
             return i
@@ -207,6 +215,40 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
             verdicts.related[i] = columns.clusters[row_at(columns, near)]
     settle(columns, rules, number, verdicts.late[i])
     return True
+
+
+@inner
+def judge(columns, rules, arrivals, i, pairs, verdicts):
+    """Decide a document as a person says: it tells the story of its pair, without one a story of its own. The versions
+    of its id before are removed, and leave their stories."""
+    id_, first = arrivals.ids[i], pairs.starts[i]
+    document = undecided(columns, rules, arrivals, pairs, i)
+    if document.version != NONE:
+        verdicts.previous[i] = columns.places[row_at(columns, document.version)]
+        leave(columns, story_of(columns, document.version), id_)
+    remove(columns, id_)
+    hand_over(columns, rules, id_)
+    story = np.int64(NONE) if first == document.pairs_end else story_of(columns, pairs.numbers[first])
+    number = append(columns, document.time, arrivals.contents[i], id_, arrivals.places[i], arrivals.sizes[i])
+    if lives(columns, rules, story):
+        matched = content_place(columns, story, np.int64(0))
+        match(
+            columns,
+            rules,
+            i,
+            number,
+            story,
+            pairs.similarities[first],
+            matched,
+            np.uint8(IS_OTHER),
+            False,
+            True,
+            verdicts,
+        )
+    else:
+        verdicts.statuses[i] = ORIGINAL
+        columns.kept[row_at(columns, number)], columns.begun[row_at(columns, number)] = IS_KEPT, 0
+    settle(columns, rules, number, False)
 
 
 @inlined

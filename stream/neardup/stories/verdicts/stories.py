@@ -192,6 +192,32 @@ def enter_mark(columns, story, mark):
 
 
 @inlined
+def drop_content(columns, story, gone):
+    """Take a content other than the first one out of a story."""
+    record = columns.story.records[story]
+    freed, count = record[HEAD + gone * CONTENT + CONTENT_BYTES] & BYTES_MASK, record[CONTENTS] - 1
+    record[SIZE] -= freed
+    columns.state[BYTES] -= freed
+    for k in range(HEAD + gone * CONTENT, HEAD + count * CONTENT):
+        record[k] = record[k + CONTENT]
+    record[CONTENTS] = count
+
+
+@inner
+def leave(columns, story, id_):
+    """Take the contents that an id has added to a story out of it."""
+    if story < 0:
+        return
+    touch(columns, story)
+    mark, k = mark_of(id_), np.int64(1)
+    while k < columns.story.records[story, CONTENTS]:
+        if columns.story.records[story, HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
+            drop_content(columns, story, k)
+        else:
+            k += 1
+
+
+@inlined
 def add_content(columns, story, at, number, by_content):
     """Make the content of a row one of its story's: the newest, unless it is the first."""
     record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
@@ -206,11 +232,7 @@ def add_content(columns, story, at, number, by_content):
             if record[HEAD + k * CONTENT + CONTENT_HASH] == hash_:
                 gone = np.int64(k)
     if gone < count:
-        freed = record[HEAD + gone * CONTENT + CONTENT_BYTES] & BYTES_MASK
-        record[SIZE] -= freed
-        columns.state[BYTES] -= freed
-        for k in range(HEAD + gone * CONTENT, HEAD + (count - 1) * CONTENT):
-            record[k] = record[k + CONTENT]
+        drop_content(columns, story, gone)
         count -= 1
     size, first = np.int64(columns.sizes[at]), HEAD + count * CONTENT
     record[first + CONTENT_ROW], record[first + CONTENT_PLACE] = number, columns.places[at]

@@ -89,7 +89,7 @@ def test_a_token_of_a_collection_reads_and_writes_no_other_one(tmp_path):
         assert own["settings"]["collection_field"] == every["settings"]["collection_field"] == "of"
 
 
-def test_a_token_has_so_many_requests_and_documents_a_minute(tmp_path):
+def test_a_token_has_so_many_requests_documents_and_bytes_a_minute(tmp_path):
     """Beyond them it gets 429 with ``Retry-After``, until the next minute; a changed file does not reset them."""
     now = [0.0]
     path = tmp_path / "tokens"
@@ -108,6 +108,10 @@ def test_a_token_has_so_many_requests_and_documents_a_minute(tmp_path):
         answers = [asked(world, "a", "POST", "/v1/check", json={"id": n, "text": TEXT}) for n in range(2)]
         assert [one.status_code for one in answers] == [200, 429]
         assert (answers[1].json()["reason"], answers[1].headers["Retry-After"]) == ("quota", "1")
+    written(path, line("b", "write", bytes_per_minute=200))
+    with world_in(tmp_path / "state", token_file=str(path)) as world:
+        answers = [asked(world, "b", "POST", "/v1/check", json={"id": n, "text": TEXT}) for n in range(2)]
+        assert [one.status_code for one in answers] == [200, 429]
 
 
 def test_the_file_is_read_again_when_it_has_changed(tmp_path, caplog):

@@ -118,6 +118,9 @@ async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...
                     raise Refused("body_too_large", detail=f"at most {limits.body_bytes_max:,} bytes are taken")
     except TimeoutError:
         raise Refused("body_slow") from None
+    holder = request.scope.get("holder")  # of its token
+    if holder is not None and not holder.spends("bytes", len(body)):
+        raise Refused("quota")
     return bytes(body)
 
 

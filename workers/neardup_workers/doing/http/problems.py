@@ -35,6 +35,9 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         409, "documents have no collections here",
         "leave collection out, or start the service with --fields collection=NAME",
     ),
+    "contradicts": (409, "the opposite was said of the two", "name replace=true if it no longer holds"),
+    "same_content": (409, "the two are one id, or equal in content", "name two documents that differ"),
+    "ended_story": (409, "the story of the older one has ended", "it is no longer in the window"),
     "near_of_none": (409, "near is asked for, and no id", "name the id of a document: /v1/documents?id=ID&near=true"),
     "no_block_list": (409, "the service has no block list to write", "start it with --blocked FILE"),
     "block_list_unwritable": (
@@ -48,7 +51,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "unknown_source": (404, "no document named this source", "list those with the most documents: GET /v1/sources"),
     "method": (405, "the path has no such method", "see the header Allow"),
     "no_right": (403, "the token has not the role or the collection for this", "ask who writes the file of tokens"),
-    "quota": (429, "the token has used its requests or documents of this minute", "try again in the next minute"),
+    "quota": (429, "the token has used what it may in this minute", "try again in the next minute"),
     "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
     "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
     "body_too_large": (413, f"the body has more than {LIMITS.body_bytes_max:,} bytes", "send less at a time"),

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from neardup.documents.document import EXPLANATIONS, Document, Pair
+from neardup.documents.ids import split_id
 from neardup.errors import ConfigError, Reason
 from neardup.pairs.json_lines import named_collection, relation_values
 from neardup.pairs.neighbours.nearest import check_ranks
@@ -34,8 +36,11 @@ from neardup_workers.doing.http.described.parameters import (
     LIMIT,
     NEAREST,
     PART,
+    REPLACE,
     SKIP,
     WHY,
+    A,
+    B,
     choice,
     collection_named,
     flag,
@@ -46,8 +51,10 @@ from neardup_workers.doing.http.feeds import reports_of
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from neardup_workers.outside.store import extra
-from neardup_workers.outside.store.keeper import Keeper, Noted
+from neardup_workers.outside.store.extra.audit import Noted
+from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import StoreFull
+from neardup_workers.outside.store.rows import StoredRow
 
 
 def window_requests(writer: Writer) -> Handlers:
@@ -67,6 +74,8 @@ def window_requests(writer: Writer) -> Handlers:
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
         ("GET", "/v1/why"): partial(why, writer),
         ("POST", "/v1/why"): partial(why, writer),
+        ("POST", "/v1/together"): partial(judge, writer, True),
+        ("POST", "/v1/apart"): partial(judge, writer, False),
         ("GET", "/v1/audit"): audit,
         ("GET", "/v1/sources"): sources,
         ("GET", "/v1/sources/{rest:anything}"): source,
@@ -141,8 +150,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     block, collection = flag(request, BLOCK), collection_named(request, separate=service.settings.separate)
     if block and service.settings.blocked is None:
         raise Refused("no_block_list", "block")
-    holder = holder_of(request.scope)
-    noted = Noted(service.now(), "anyone" if holder is None else holder.name, text(request, WHY))
+    noted = _noted(service, request)
 
     def removed(keeper: Keeper) -> int | None:
         try:
@@ -159,6 +167,34 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     if not count and not block:
         raise Refused("unknown_id", "id")
     return json_response({"id": id_, "removed": count, **named_collection(collection)})
+
+
+async def judge(writer: Writer, same: bool, service: Service, request: Request) -> Response:
+    """``POST /v1/together`` and ``/v1/apart``: what a person says of two ids holds, also for later copies."""
+    ids = [text(request, parameter) or "" for parameter in (A, B)]
+    if "" in ids:
+        raise Refused("parameter", "b" if ids[0] else "a", "name two ids as a and b")
+    collection, replace = collection_named(request, separate=service.settings.separate), flag(request, REPLACE)
+    noted = _noted(service, request)
+    said = await writer.call(
+        lambda keeper: keeper.judge(ids, collection, same=same, replace=replace, noted=noted), batch=True
+    )
+    if isinstance(said, str):
+        raise Refused(said, "a")
+    if not isinstance(said, StoredRow):
+        did, when, who = said
+        at = datetime.fromtimestamp(when, UTC)
+        now = f"{request.url.path.rpartition('/')[2]}, by {noted.who}"
+        raise Refused(
+            "contradicts", "a", f"before: {did} at {at:%Y-%m-%dT%H:%MZ}, by {who}; now: {now}; name replace=true"
+        )
+    id_ = split_id(said.id.decode())[1] if service.settings.separate else said.id.decode()
+    return json_response({"id": id_, "cluster": said.cluster, **named_collection(collection)})
+
+
+def _noted(service: Service, request: Request) -> Noted:
+    holder = holder_of(request.scope)
+    return Noted(service.now(), "anyone" if holder is None else holder.name, text(request, WHY))
 
 
 async def report_feeds(writer: Writer, service: Service, request: Request) -> Response:
@@ -188,6 +224,9 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
         a = decoded
     collection = collection_named(request, separate=service.settings.separate)
     explanation = await writer.call(lambda keeper: keeper.why(a, b, collection))
+    if explanation.reason == "refused" and isinstance(a, Document):
+        [answer] = await writer.call(lambda keeper: keeper.probe([a]))
+        return refused(service, answer.refused)
     values = explanation._asdict() | {"sentence": EXPLANATIONS[explanation.reason]}
     if explanation.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(explanation.similarity, SIMILARITY_DIGITS)

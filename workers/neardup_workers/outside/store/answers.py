@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from neardup.documents.document import CollectionPair, Neighbour, Pair
+from neardup.documents.document import CollectionPair, Explanation, Neighbour, Pair
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
 from neardup.stories.verdicts.fields import NAMES
 from neardup.stories.verdicts.rule import STATUSES, UNCHANGED
+from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.rows import LATE, StoredRow, values_of_more
 
 # What an event and a stored version show of a document, in this order; an answer shows it without the times.
@@ -81,3 +82,24 @@ def pair_values(pair: Pair) -> dict[str, Any]:
         "buckets": pair.buckets,
         **shared,
     }
+
+
+def decision_of(log: Log, ids: Sequence[bytes], explanation: Explanation) -> tuple[Explanation, list[int | None]]:
+    """Return the explanation of what the decision compared, if one of two ids is the original that the latest
+    verdict about the other names; and the places of both versions, the older one first, ``None`` for an unknown
+    id."""
+    latest = [None if stored is None else stored[0].place for stored in map(log.latest, ids)]
+    rows = [(log.decided(ids[1 - of], ids[of]), of) for of in (0, 1)]
+    decided = [(row, of) for row, of in rows if row is not None and row.place == latest[1 - of]]
+    if not decided:
+        return explanation, latest
+    row, of = max(decided, key=lambda one: one[0].place)
+    is_latest = latest[of] in (row.matched, None)
+    if is_latest and explanation.reason in ("pair", "copy"):
+        return explanation, latest
+    values = explanation._asdict() | {"older": explanation[of], "newer": explanation[1 - of], "about": None}
+    values |= {"reason": "decided" if is_latest else "version", "similarity": row.similarity or 1.0}
+    if not is_latest or explanation.reason == "unknown":  # the figures are of another version, or of none
+        of_pair = ("novelty", "relation", "buckets", "candidate_probability", "pair_probability")
+        values |= dict.fromkeys(of_pair)
+    return Explanation(**values), [row.matched, row.place]

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,36 +41,31 @@ from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.fields import Verdicts, join_verdicts, listed
-from neardup.stories.verdicts.row_columns import NONE
-from neardup.stories.verdicts.rule import UNCHANGED, Arrivals
+from neardup.stories.verdicts.fields import Verdicts, join_verdicts
+from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
-from neardup_workers.outside.store.answers import Answer, newest, verdict_of
+from neardup_workers.outside.store.answers import Answer, decision_of, newest, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.store.extra import audit, sources
+from neardup_workers.outside.store.extra.audit import Noted
 from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import (
     StoredRow,
     arrivals_of,
     batch_of,
-    more_of,
     removals_of,
     restored_of,
-    stored_columns,
+    stored_rows,
 )
 
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
 _RESTORED_NEWEST = 64
 
 
-class Noted(NamedTuple):
-    """Who asks for a removal, when (seconds since the epoch), and why."""
-
-    time: float
-    who: str
-    why: str | None = None
+class _EndedError(Exception):
+    """The story that a document should join has ended."""
 
 
 class Keeper:
@@ -174,6 +168,51 @@ class Keeper:
             self.log.checkpoint()
         return count
 
+    def judge(
+        self, ids: Sequence[str], collection: str | None, *, same: bool, replace: bool, noted: Noted
+    ) -> StoredRow | str | tuple[str, float, str]:
+        """Make what a person says of two ids hold: that they tell the same story, or not. The one that arrived later
+        is decided again, as a version of now; later copies of it follow.
+
+        Returns:
+            The row of that one, whether it moved or was there already; or why not: the reason of a problem, or what was
+            said of the two before, if it contradicts and ``replace`` is not set. Raises as ``check``.
+        """
+        said, pair = audit.TOGETHER if same else audit.APART, audit.pair_of(ids, collection)
+        found = [self.log.latest(self._stored_id(id_, collection)) for id_ in ids]
+        kept = [one for one in found if one is not None and one[0].place >= self._oldest]
+        stored = sorted(kept, key=lambda one: one[0].place)
+        if len(stored) < 2:
+            return "unknown_id"
+        (older, _), (row, text) = stored
+        if older.id == row.id or (not same and older.content == row.content):
+            return "same_content"
+        before = audit.last_said(self.log.writer, pair)
+        if before is not None and before[0] != said and not replace:
+            return before
+        self.log.keep_room()
+        with suppress(_EndedError), self._step():
+            if (older.cluster == row.cluster) != same:
+                similarity = (self.why(ids[0], ids[1], collection).similarity or 0.0) if same else 0.0
+                row = self._moved(row, text, older.place if same else None, similarity)
+                if same and row.cluster != older.cluster:
+                    raise _EndedError  # the step is undone
+            audit.add(self.log.writer, noted.time, noted.who, said, {**pair, "cluster": row.cluster}, noted.why)
+            return row
+        return "ended_story"
+
+    def _moved(self, row: StoredRow, text: str | None, place: int | None, similarity: float) -> StoredRow:
+        """Decide a stored version again, as ``Decider.judge``; return its new row."""
+        batch = batch_of([row], self.config.plan.width)
+        batch = batch._replace(times=np.array([max(self._present(), self.matcher.table.stream_time)]))
+        date = row.time if self._clock is None else row.date
+        dates = np.array([NO_TIME if date is None else date])
+        decided = self._decider.judge(batch, place, similarity)
+        self.log.erase(row.id)
+        [moved] = self._rows(batch, dates, decided, [(row.source, row.url, row.title)])
+        self._store([moved], [] if text is None else [text])
+        return moved
+
     # Looks
 
     def probe(self, documents: Sequence[Document], nearest: int = 0) -> list[Answer]:
@@ -209,7 +248,8 @@ class Keeper:
             known = {a.id: a.text, b: None if other is None else other[1]}
             texts = [known[id_] for id_ in explanation[:2]]
         else:
-            explanation, places = self._decision(explanation, collection)
+            ids = [self._stored_id(id_, collection) for id_ in explanation[:2]]
+            explanation, places = decision_of(self.log, ids, explanation)
             texts = [None if place is None else self.log.text(place) for place in places]
         older, newer = texts
         if older is None or newer is None:
@@ -220,27 +260,6 @@ class Keeper:
             evidence = self.signer.sign([Document(explanation.older, older, 0.0)]).batch.evidence
             added = added._replace(new=new_in(self.config, [newer], evidence)[0])
         return explanation._replace(passages=passages(older, newer), sides=sides, novelty=added)
-
-    def _decision(self, explanation: Explanation, collection: str | None) -> tuple[Explanation, list[int | None]]:
-        """Return the explanation of what the decision compared, if one of two ids is the original that the latest
-        verdict about the other names; and the places of both versions, the older one first, ``None`` for an unknown
-        id."""
-        ids = [self._stored_id(id_, collection) for id_ in explanation[:2]]
-        latest = [None if stored is None else stored[0].place for stored in map(self.log.latest, ids)]
-        rows = [(self.log.decided(ids[1 - of], ids[of]), of) for of in (0, 1)]
-        decided = [(row, of) for row, of in rows if row is not None and row.place == latest[1 - of]]
-        if not decided:
-            return explanation, latest
-        row, of = max(decided, key=lambda one: one[0].place)
-        is_latest = latest[of] in (row.matched, None)
-        if is_latest and explanation.reason in ("pair", "copy"):
-            return explanation, latest
-        values = explanation._asdict() | {"older": explanation[of], "newer": explanation[1 - of], "about": None}
-        values |= {"reason": "decided" if is_latest else "version", "similarity": row.similarity or 1.0}
-        if not is_latest or explanation.reason == "unknown":  # the figures are of another version, or of none
-            of_pair = ("novelty", "relation", "buckets", "candidate_probability", "pair_probability")
-            values |= dict.fromkeys(of_pair)
-        return Explanation(**values), [row.matched, row.place]
 
     def take_repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which sources have begun to repeat themselves since the last call."""
@@ -309,9 +328,7 @@ class Keeper:
                 np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at], named=True
             )
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
-            texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
-            self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
-            self._announced.added(self.log.writer, rows)
+            self._store(rows, [document.text for document in documents] if self._keep_texts else ())
             window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
             self.log.expire(self._oldest, table.stream_time - window - self._history if self._history else None)
             self._ledger.add(lost)
@@ -328,6 +345,12 @@ class Keeper:
             answers.append(Answer(document.id, None, verdict, near, collection=collection))
         return answers
 
+    def _store(self, rows: Sequence[StoredRow], texts: Sequence[str]) -> None:
+        """Add the rows of a step to the log, with their texts if there are some."""
+        kept = zip([row.place for row in rows], texts, strict=bool(texts))
+        self.log.append(rows, kept, self._decider.places, self.matcher.table.stream_time)
+        self._announced.added(self.log.writer, rows)
+
     @property
     def _oldest(self) -> int:
         """The place of the oldest document of the table."""
@@ -337,42 +360,7 @@ class Keeper:
     def _rows(
         self, batch: Batch, dates: npt.NDArray[np.int64], decided: Decided, shown: Sequence[Shown]
     ) -> list[StoredRow]:
-        """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
-        version has the answer of the version before."""
-        verdicts, first = decided.verdicts, decided.first_place
-        here = verdicts.originals >= 0
-        # An original whose versions have all left the window is named by its story.
-        originals = np.where(verdicts.originals == NONE, NONE, verdicts.clusters)
-        originals[here] = self._decider.decisions.places(verdicts.originals[here])
-        values = stored_columns(verdicts._replace(originals=originals))
-        answered, related = values["status"].copy(), values["related"]
-        for n in np.flatnonzero(verdicts.statuses == UNCHANGED).tolist():
-            before = int(verdicts.previous[n])
-            if before >= first:
-                answered[n], related[n] = answered[before - first], related[before - first]
-            else:
-                row = self.log.row(before)
-                answered[n], related[n] = (0, None) if row is None else (row.answered, row.related)
-        # Slices of bytes: an array for each row would take longer than the rest of it.
-        ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
-        contents, width = batch.contents.astype("<u8").tobytes(), batch.fixed.shape[1]
-        parts = enumerate(pairwise(batch.ragged_starts.tolist()))
-        columns = {
-            **values,
-            "place": range(first, first + batch.size),
-            "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
-            "time": batch.times.tolist(),
-            "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
-            "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
-            "answered": answered,
-            "gone": repeat(0, batch.size),
-            "date": listed(dates, dates == NO_TIME),
-            "source": [source for source, _, _ in shown],
-            "url": [url for _, url, _ in shown],
-            "title": [title for _, _, title in shown],
-            "more": more_of(verdicts, decided.ids, decided.new),
-        }
-        return list(map(StoredRow, *(columns[name] for name in StoredRow._fields)))
+        return stored_rows(batch, dates, decided, shown, self._decider.decisions, self.log.row)
 
     def _replay(self) -> None:
         self._ledger.resume(sources.load(self.log.writer))

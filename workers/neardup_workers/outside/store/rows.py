@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 from crc32c import crc32c
 
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
 from neardup.schemes.interface import Evidence
+from neardup.stories.sources.names import Shown
+from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
 from neardup.stories.verdicts.fields import (
     KINDS,
@@ -24,7 +29,8 @@ from neardup.stories.verdicts.fields import (
     none_of,
     values_of,
 )
-from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, Arrivals
+from neardup.stories.verdicts.row_columns import NONE
+from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, UNCHANGED, Arrivals
 from neardup.window import NO_TIME
 
 
@@ -147,6 +153,48 @@ def arrivals_of(rows: Sequence[StoredRow], batch: Batch) -> Arrivals:
     places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
     hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
     return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+
+
+def stored_rows(
+    batch: Batch, dates: npt.NDArray[np.int64], decided: Decided, shown: Sequence[Shown], decisions: Decisions,
+    row_at: Callable[[int], StoredRow | None],
+) -> list[StoredRow]:  # fmt: skip
+    """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged version has the answer
+    of the version before, which ``row_at`` returns by its place."""
+    verdicts, first = decided.verdicts, decided.first_place
+    here = verdicts.originals >= 0
+    # An original whose versions have all left the window is named by its story.
+    originals = np.where(verdicts.originals == NONE, NONE, verdicts.clusters)
+    originals[here] = decisions.places(verdicts.originals[here])
+    values = stored_columns(verdicts._replace(originals=originals))
+    answered, related = values["status"].copy(), values["related"]
+    for n in np.flatnonzero(verdicts.statuses == UNCHANGED).tolist():
+        before = int(verdicts.previous[n])
+        if before >= first:
+            answered[n], related[n] = answered[before - first], related[before - first]
+        else:
+            row = row_at(before)
+            answered[n], related[n] = (0, None) if row is None else (row.answered, row.related)
+    # Slices of bytes: an array for each row would take longer than the rest of it.
+    ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
+    contents, width = batch.contents.astype("<u8").tobytes(), batch.fixed.shape[1]
+    parts = enumerate(pairwise(batch.ragged_starts.tolist()))
+    columns = {
+        **values,
+        "place": range(first, first + batch.size),
+        "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
+        "time": batch.times.tolist(),
+        "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
+        "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
+        "answered": answered,
+        "gone": repeat(0, batch.size),
+        "date": listed(dates, dates == NO_TIME),
+        "source": [source for source, _, _ in shown],
+        "url": [url for _, url, _ in shown],
+        "title": [title for _, _, title in shown],
+        "more": more_of(verdicts, decided.ids, decided.new),
+    }
+    return list(map(StoredRow, *(columns[name] for name in StoredRow._fields)))
 
 
 def more_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords) -> list[str | None]:

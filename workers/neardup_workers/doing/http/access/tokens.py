@@ -29,7 +29,8 @@ _ROLES = {("POST", "/v1/why"): READ, ("GET", "/v1/audit"): ADMIN}
 _ROLE_OF_METHOD = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": WRITE, "DELETE": REMOVE}
 # Requests that say of which collection they are, or whose answer does, begin so. Other ones are of all.
 _OF_COLLECTIONS = (
-    "/v1/check", "/v1/documents", "/v1/clusters", "/v1/why", "/v1/differences", "/v1/figures", "/openapi.json",
+    "/v1/check", "/v1/documents", "/v1/clusters", "/v1/why", "/v1/differences", "/v1/apart", "/v1/together",
+    "/v1/figures", "/openapi.json",
 )  # fmt: skip
 # A token shorter than this can be guessed.
 _CHARACTERS_MIN = 16
@@ -48,6 +49,7 @@ class _Line(BaseModel):
     collections: Annotated[list[str], Field(min_length=1)] | None = None
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     documents_per_minute: Annotated[int, Field(ge=1)] | None = None
+    bytes_per_minute: Annotated[int, Field(ge=1)] | None = None
 
 
 class Holder:
@@ -57,7 +59,8 @@ class Holder:
         self.name, self.key = line.name, bytes.fromhex(line.sha256)
         self._collections = None if line.collections is None else frozenset(line.collections)
         self._roles, self._now = frozenset(line.roles), now
-        self._most = {"requests": line.requests_per_minute, "documents": line.documents_per_minute}
+        kinds = ("requests", "documents", "bytes")
+        self._most: dict[str, int | None] = {kind: getattr(line, f"{kind}_per_minute") for kind in kinds}
         self.used: dict[str, tuple[float, int]] = {}
 
     def lacks(self, method: str, path: str, query: bytes) -> bool:
@@ -79,7 +82,7 @@ class Holder:
         return self._collections is None or (collection is not None and collection in self._collections)
 
     def spends(self, kind: str, count: int = 1) -> bool:
-        """Count requests or documents of this minute; false, and nothing is counted, if they are too many."""
+        """Count requests, documents or bytes of this minute; false, and nothing is counted, if they are too many."""
         most, minute = self._most[kind], self._now() // _MINUTE
         if most is None:
             return True

@@ -139,7 +139,8 @@ BLOCK = _flag(
     "true also blocks the id and the contents of its versions and stories: they go to the file of --blocked first, and "
     "their documents are refused from then on. An id without a version is blocked, too.",
 )
-WHY = Parameter("why", "the reason of a removal, for the audit log", {"type": "string", "maxLength": 500})
+WHY = Parameter("why", "the reason, for the audit log", {"type": "string", "maxLength": 500})
+REPLACE = _flag("replace", "true: also if the opposite was said of the two before")
 AUDITED = Parameter("id", "lines about this id alone", _TEXT)
 BEFORE = _number("before", "lines with a number below: that of the last one of the page before", 1, 10**11 - 1, None)
 READER = Parameter("reader", "who a signed address is for", {"type": "string"})

@@ -95,7 +95,7 @@ RESPONSES: dict[str, Answered] = {
     ),
     "audit": Answered(
         200, "The lines, the newest first: a removal (what has the SHA-256 of the id, and how many versions there "
-        "were), or settings that a start has changed, with the values before and after.",
+        "were), what was said of two documents, or settings that a start has changed, before and after.",
         JSON, record({"audit": listed(link("Audited"))}),
     ),
     "webhook": Answered(
@@ -104,6 +104,14 @@ RESPONSES: dict[str, Answered] = {
             "waiting": {"type": "integer"}, "oldest": {"type": ["number", "null"]}, "dead": {"type": "integer"},
             "letters": listed(link("Letter")),
         }),
+    ),
+    "judged": Answered(
+        200, "The one that arrived later, and the cluster that it belongs to now.", JSON,
+        record({"id": {"type": "string"}, "cluster": {"type": "integer"}}),
+    ),
+    "contradicts": Answered(
+        409, "The opposite was said of the two: detail says when and by whom; they are equal in content; the story of "
+        "the older one has ended; or the service was started without collections."
     ),
     "reported": Answered(200, "How many feeds were taken.", JSON, record({"feeds": {"type": "integer"}})),
     "events": Answered(
@@ -187,6 +195,14 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         "cluster", "One cluster with its members", ("cluster", "unchanged", "unknown", "value", "busy", *_ANY),
         (of.PATH_CLUSTER, of.AFTER, of.MEMBERS),
     ),
+    **{
+        ("post", f"/v1/{name}"): Asked(
+            name, f"Say that two documents tell {what}: later copies follow",
+            ("judged", "unknown", "contradicts", "value", "busy", "needs_window", "full", *_ANY),
+            (of.A, of.B, of.COLLECTION, of.REPLACE, of.WHY),
+        )
+        for name, what in (("together", "the same story"), ("apart", "two stories"))
+    },
     ("get", "/v1/sources"): Asked(
         "sources", "What each source published, and who was first", ("sources", "value", "busy", "needs_window", *_ANY),
         (of.LIMIT, of.PART, of.BY_SOURCE, of.SKIP),

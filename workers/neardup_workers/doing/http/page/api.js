@@ -4,7 +4,7 @@ import { el } from './dom.js';
 
 const KEY = 'neardup-token';
 // Requests that name the collection which they are about.
-const OF_COLLECTION = /^\/v1\/(clusters|documents|why)\?/;
+const OF_COLLECTION = /^\/v1\/(clusters|documents|why|together|apart)\?/;
 
 /** The collections of the token, null for all, the one that the page shows of them, and the field that names that of a document. */
 export const own = { collections: null, collection: null, field: null };

@@ -1,8 +1,8 @@
 // Pair: two documents side by side, why they are a pair or not, and what a person says about it.
 
-import { get } from './api.js';
+import { get, post } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, failed, idNode, notice, percent, score, shownLetters, toArticle } from './dom.js';
+import { chance, count, el, failed, idNode, notice, percent, score, shownId, shownLetters, toArticle } from './dom.js';
 import { marks } from './marks.js';
 
 // Characters of passages that are shown at first, and that a press on the button adds.
@@ -33,7 +33,7 @@ export function pair(view, { query, signal, ready }) {
       const { settings } = await get('/v1/figures', signal);
       const why = settings.compares ? await get(`/v1/why?${idsOf(a, b, collection)}`, signal) : await published(a, b, signal);
       if (why === null) panel.replaceChildren(notice('empty', 'The deployment has found no such pair', 'They are too different, or the pair was made with a copy of one of them.'));
-      else panel.replaceChildren(...explained(why, settings), marking(why), settings.compares ? differences(why, settings.keep_texts) : '');
+      else panel.replaceChildren(...explained(why, settings), marking(why, settings.compares, collection, signal), settings.compares ? differences(why, settings.keep_texts) : '');
     } catch (error) {
       if (!signal.aborted) panel.replaceChildren(failed(error, load));
     }
@@ -81,17 +81,29 @@ export function explained(why, settings) {
   return parts;
 }
 
-function marking(why) {
+function marking(why, compares, collection, signal) {
   const said = el('span', { role: 'status', class: 'said' });
   const buttons = [['duplicate', 'Duplicate'], ['different', 'Not a duplicate']].map(([mark, text]) => el('button', { type: 'button', 'data-mark': mark, onclick: () => {
     const done = marks.set(why.older, why.newer, mark);
     shown();
     said.textContent = !done ? 'There are too many marks: download them first.' : marks.of(why.older, why.newer) ? 'Kept in this browser.' : 'Taken back.';
   } }, text));
-  const shown = () => buttons.forEach((button) => button.setAttribute('aria-pressed', String(marks.of(why.older, why.newer) === button.dataset.mark)));
+  const hold = el('button', { type: 'button', class: 'link', onclick: async () => {
+    const say = marks.of(why.older, why.newer) === 'duplicate' ? 'together' : 'apart';
+    try {
+      const { id, cluster } = await post(`/v1/${say}?${idsOf(why.older, why.newer, collection)}`, {}, signal);
+      said.replaceChildren(`${shownId(id)} is of `, el('a', { href: `#/story/${cluster}` }, 'this story'), ', and so are later copies.');
+    } catch (error) {
+      if (!signal.aborted) said.textContent = [error.title, error.detail].filter(Boolean).join(' ') || 'The service does not answer.';
+    }
+  } }, 'Make it hold for later copies');
+  const shown = () => {
+    for (const button of buttons) button.setAttribute('aria-pressed', String(marks.of(why.older, why.newer) === button.dataset.mark));
+    hold.hidden = !compares || !marks.of(why.older, why.newer);
+  };
   shown();
   const hint = 'Marks become a file for neardup evaluate --truth.';
-  return el('div', { class: 'marking', role: 'group', 'aria-label': 'What do you say?' }, el('span', {}, 'What do you say?'), buttons, said, el('small', {}, hint));
+  return el('div', { class: 'marking', role: 'group', 'aria-label': 'What do you say?' }, el('span', {}, 'What do you say?'), buttons, hold, said, el('small', {}, hint));
 }
 
 /** Two texts side by side: what only one of them has is marked, or of passages what both have. */

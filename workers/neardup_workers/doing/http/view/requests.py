@@ -54,6 +54,8 @@ def view_requests(sending: Sending) -> Handlers:
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("POST", "/v1/feeds"): report_feeds,
         ("GET", "/v1/audit"): lacking,
+        ("POST", "/v1/together"): lacking,
+        ("POST", "/v1/apart"): lacking,
         ("GET", "/v1/why"): lacking,
         ("POST", "/v1/why"): lacking,
         ("GET", "/v1/sources"): lacking,

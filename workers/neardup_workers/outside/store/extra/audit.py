@@ -1,16 +1,17 @@
-"""The audit log: who removed what, when and why, and which settings a start had changed.
+"""The audit log: who removed what, when and why, what a person said of two documents, and which settings a start had
+changed.
 
-A removal is logged in its own transaction. It names the document by the SHA-256 of its id alone, because no file may
-hold the id afterwards: who knows the id finds the line.
+A line is in the transaction of what it says. It names a document by the SHA-256 of its id alone, because no file may
+hold the id after a removal: who knows the id finds the line.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 TABLES = """
 CREATE TABLE audit (
@@ -19,6 +20,18 @@ CREATE TABLE audit (
 );
 CREATE TABLE audited (settings TEXT NOT NULL);
 """
+
+
+# What a person says of two documents: that they tell the same story, or not.
+TOGETHER, APART = "together", "apart"
+
+
+class Noted(NamedTuple):
+    """Who asks for a change, when (seconds since the epoch), and why."""
+
+    time: float
+    who: str
+    why: str | None = None
 
 
 def hash_of(id_: str) -> str:
@@ -32,6 +45,20 @@ def add(
     """Add a line, in the open transaction."""
     query = "INSERT INTO audit (time, who, did, what, why) VALUES (?, ?, ?, ?, ?)"
     writer.execute(query, (time, who, did, json.dumps(what), why))
+
+
+def pair_of(ids: Sequence[str], collection: str | None) -> dict[str, Any]:
+    """Return what names a pair of ids in a line, in either order."""
+    first, second = sorted(map(hash_of, ids))
+    return {"id_sha256": first, "other_sha256": second, "collection": collection}
+
+
+def last_said(connection: sqlite3.Connection, pair: Mapping[str, Any]) -> tuple[str, float, str] | None:
+    """Return what was said last of a pair of ids, when and by whom; ``None`` if nothing was."""
+    same = " AND ".join(f"json_extract(what, '$.{name}') IS ?" for name in pair)
+    query = f"SELECT did, time, who FROM audit WHERE did IN (?, ?) AND {same} ORDER BY number DESC LIMIT 1"
+    row: tuple[str, float, str] | None = connection.execute(query, (TOGETHER, APART, *pair.values())).fetchone()
+    return row
 
 
 def start(writer: sqlite3.Connection, time: float, settings: Mapping[str, Any]) -> None:
@@ -48,7 +75,8 @@ def start(writer: sqlite3.Connection, time: float, settings: Mapping[str, Any]) 
 
 def read(connection: sqlite3.Connection, before: int, limit: int, id_: str | None = None) -> list[dict[str, Any]]:
     """Return lines with numbers below one, the newest first; of one id if it is named."""
-    condition = "number < ?" if id_ is None else "number < ? AND json_extract(what, '$.id_sha256') = ?"
+    named = "? IN (json_extract(what, '$.id_sha256'), json_extract(what, '$.other_sha256'))"
+    condition = "number < ?" if id_ is None else f"number < ? AND {named}"
     values = (before,) if id_ is None else (before, hash_of(id_))
     query = f"SELECT number, time, who, did, what, why FROM audit WHERE {condition} ORDER BY number DESC LIMIT ?"
     names = ("number", "time", "who", "did", "what", "why")
