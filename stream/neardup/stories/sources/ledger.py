@@ -99,24 +99,24 @@ class Ledger(Readings):
         """Count documents and statuses, source by source in order of appearance."""
         numbers: dict[str, int] = {}
         sources = np.array([numbers.setdefault(name, len(numbers)) for name in reports.sources], np.int64)
-        known, hour_of = np.unique(hours, return_inverse=True)
+        known = sorted({*hours.tolist()})
         kinds = reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)
-        cells, numbers_of = np.unique((sources * len(known) + hour_of) * _KINDS + kinds, return_counts=True)
-        at, kind_of = np.divmod(cells, _KINDS)
-        columns = *np.divmod(at, len(known)), kind_of, numbers_of
-        names, at_hours = list(numbers), known.tolist()
-        last_source = last_hour = left_out = -1
+        at_hours = sources * len(known) + np.searchsorted(known, hours)
+        cells = Counter((at_hours * _KINDS + kinds).tolist())
+        names, last_source, last_at, left_out = list(numbers), -1, -1, -1
         begin = set(sources[reports.statuses == ORIGINAL].tolist())
-        for source, hour, kind, number in zip(*(column.tolist() for column in columns), strict=True):
+        for cell in sorted(cells):
+            number, at, kind = cells[cell], cell // _KINDS, cell % _KINDS
+            source = at // len(known)
             if source == left_out:
                 continue
             if source != last_source:
                 if not self._admit(names[source], begins=source in begin):
                     left_out = source
                     continue
-                total, last_source, last_hour = self._account(names[source], ALL_HOURS).counts, source, -1
-            if hour != last_hour:
-                of_hour, last_hour = self._account(names[source], at_hours[hour]).counts, hour
+                total, last_source = self._account(names[source], ALL_HOURS).counts, source
+            if at != last_at:
+                of_hour, last_at = self._account(names[source], known[at % len(known)]).counts, at
             status = STATUS_COUNTS[kind % len(STATUS_COUNTS)]
             for counts in (total, of_hour):
                 counts[DOCUMENTS] += number
@@ -198,6 +198,8 @@ class Ledger(Readings):
     def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
         """Count the documents that join stories, in order of arrival."""
         joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
+        if not len(joins):
+            return
         columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, hours)
         firsts: dict[tuple[str, int, int], int] = defaultdict(int)  # source, hour, count -> how much it changes
         rows, known = [], []  # the duplicates, and their stories

@@ -73,6 +73,7 @@ class Log:
         self, folder: Path, fingerprints: dict[str, str], durability: str = "full", config: Config | None = None
     ) -> None:
         self.path, self._owed, self._config = folder / "window.sqlite", False, config
+        self._dropped = -1  # the place that rows were dropped below last
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
@@ -170,6 +171,7 @@ class Log:
             yield
             self.commit()
         except BaseException as error:
+            self._dropped = -1
             has_no_room = isinstance(error, sqlite3.Error) and is_full(error)
             # After some errors SQLite has undone the transaction.
             if self._writer.in_transaction and (has_no_room or not isinstance(error, sqlite3.Error)):
@@ -233,7 +235,9 @@ class Log:
         """
         stories.expire(self._writer, oldest)
         if kept_from is None:
-            self.drop(oldest)
+            if oldest != self._dropped:  # else three tables are searched for nothing
+                self.drop(oldest)
+                self._dropped = oldest
             return
         expired = (self._oldest(), oldest)
         self._writer.execute(

@@ -25,6 +25,8 @@ CREATE TABLE contents (place INTEGER PRIMARY KEY, evidence BLOB NOT NULL, checks
 
 def store(writer: sqlite3.Connection, changes: KeptStories, texts: Mapping[int, str]) -> None:
     """Store what a step changed, in its open transaction; ``texts`` are those of contents whose rows have left."""
+    if not any(map(len, changes)):  # so it is for most documents
+        return
     writer.executemany(
         "INSERT INTO stories (cluster) VALUES (?) "
         "ON CONFLICT (cluster) DO UPDATE SET id = NULL, record = NULL, checksum = NULL",
