@@ -37,12 +37,31 @@ def test_an_item_of_rss_has_id_time_title_address_and_text():
         ("Rain comes", "Rain", "Rain comes", "title"),
         ("Rain", "", "Rain", "title"),
         ("", "It comes.", "It comes.", "summary"),
+        ("Rain - news", "", "Rain", "title"),
+        ("Rain | News", "It comes.", "Rain\nIt comes.", "title and summary"),
+        ("Rain in News", "", "Rain in News", "title"),
+        ("News", "", "News", "title"),
     ],
 )
 def test_an_item_without_content_has_its_title_and_its_summary_as_text(title, summary, text, part):
     """Neither twice; what is compared is said."""
     found = item_of(f"<title>{title}</title><description>{summary}</description>")
     assert (found.text, found.part) == (text, part)
+
+
+def test_the_name_of_a_site_behind_a_title_is_not_in_the_text():
+    """The feed, or an item of a feed of many sites, names its site; the content may repeat both."""
+    daily = "<title>Rain — The Daily</title><description>Rain &amp;nbsp; The Daily</description>"
+    assert item_of(daily + "<source url='http://d.example/'>The Daily</source>").text == "Rain"
+    assert item_of(daily).text == "Rain — The Daily\nRain The Daily"
+    atom = "<title>Rain | The Daily</title><source><title>The Daily - World</title></source>"
+    assert item_of(atom, ATOM, "entry").text == "Rain"
+    feed = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": "The Daily",
+        "items": [{"title": "Rain :: The Daily"}],
+    }
+    assert parse(json.dumps(feed).encode(), URL, "")[0].text == "Rain"
 
 
 def test_an_entry_of_atom_is_read_alike():

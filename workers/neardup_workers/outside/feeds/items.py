@@ -56,6 +56,12 @@ _MEMORY_BYTES_MAX = 1 << 30
 _UNDATED_CHARACTERS_MAX = 100
 
 
+# What stands between a title and the name of its site, and between the parts of a feed's title.
+_TITLE_MARKS = (" | ", " - ", " – ", " — ", " :: ")
+_TITLE_ENDS = "|-–—: \xa0\n"
+_SITE_MARKS = re.compile(r" (?:[|\-–—>»]|::) ")
+
+
 class Item(NamedTuple):
     """An item of a feed, see the module. ``time`` is ``None`` without a time that a calendar has; ``undated`` is what
     stands in its place then."""
@@ -120,7 +126,8 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | R
         feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
         if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
             return Reason("feed_format")
-        return _named([_json_item(item, url) for item in feed["items"] if isinstance(item, dict)])
+        sites = _sites(feed.get("title"))
+        return _named([_json_item(item, url, sites) for item in feed["items"] if isinstance(item, dict)])
     import feedparser
 
     named = CHARSET.search(content_type)
@@ -134,7 +141,8 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | R
     )  # fmt: skip
     if feed.get("version") or feed.entries:
         is_cut = isinstance(feed.get("bozo_exception"), SAXException) and _ends_in_item(text)
-        return _named([_item(entry, url) for entry in feed.entries[: -1 if is_cut else None]])
+        sites = _sites(feed.feed.get("title"))
+        return _named([_item(entry, url, sites) for entry in feed.entries[: -1 if is_cut else None]])
     links = _Links()
     links.feed(text[:_HEAD_BYTES])
     return Named(urljoin(url, links.found)) if links.found else Reason("feed_format")
@@ -191,15 +199,14 @@ class _Links(HTMLParser):
             self.found = values.get("href", "") if "alternate" in values.get("rel", "").lower().split() else ""
 
 
-def _json_item(item: dict[str, Any], url: str) -> Item:
+def _json_item(item: dict[str, Any], url: str, sites: Sequence[str]) -> Item:
     id_, link, other = (str(item[name]) if item.get(name) else None for name in ("id", "url", "external_url"))
     link = link or other
     link = _absolute(url, link or "") or None
     content = _text(item.get("content_text")).strip() or text_of_markup(_text(item.get("content_html")))
     texts = content, _text(item.get("title")).strip(), _text(item.get("summary")).strip()
-    return _with_text(
-        id_ or link, _time([item.get(name) for name in ("date_published", "date_modified")]), link, *texts
-    )
+    dated = _time([item.get(name) for name in ("date_published", "date_modified")])
+    return _with_text(id_ or link, dated, link, *texts, sites)
 
 
 def _date(value: Any) -> str | None:
@@ -214,26 +221,56 @@ def _date(value: Any) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-def _item(entry: Any, url: str) -> Item:
+def _item(entry: Any, url: str, sites: Sequence[str]) -> Item:
     guid, link = _text(entry.get("id")), _absolute(url, _text(entry.get("link")))
     title = text_of_markup(_text(entry.get("title")))
     content = next(filter(None, map(_plain, entry.get("content", ()))), "")
     summary = _plain(entry.get("summary_detail") or {"value": entry.get("summary")})
     # A plain get of the second name would warn and give the first.
     time = _time([entry[name] for name in ("published", "updated") if name in entry])
-    return _with_text(guid or link or None, time, link or None, content, title, summary)
+    # A feed of many sites names that of an item.
+    sites = (*_sites((entry.get("source") or {}).get("title")), *sites)
+    return _with_text(guid or link or None, time, link or None, content, title, summary, sites)
+
+
+def _sites(title: Any) -> tuple[str, ...]:
+    """Return the names by which the title of a feed names its site: the title, and its parts."""
+    name = text_of_markup(_text(title))
+    return tuple(dict.fromkeys(filter(None, (name, *map(str.strip, _SITE_MARKS.split(name))))))
+
+
+def without_site(title: str, sites: Sequence[str]) -> str:
+    """Return a title without the name of its site behind it: each site has its own, and the same title in all.
+
+    >>> without_site("Rain in Bergen | The Daily", ["The Daily"]), without_site("The Daily", ["The Daily"])
+    ('Rain in Bergen', 'The Daily')
+    """
+    for site in sites:
+        head = title[: -len(site)]
+        if title[len(head) :].casefold() == site.casefold() and head.endswith(_TITLE_MARKS):
+            return head.rstrip(_TITLE_ENDS) or title
+    return title
 
 
 def _with_text(
-    id_: str | None, dated: tuple[str | None, str], url: str | None, content: str, title: str, summary: str
+    id_: str | None,
+    dated: tuple[str | None, str],
+    url: str | None,
+    content: str,
+    title: str,
+    summary: str,
+    sites: Sequence[str],
 ) -> Item:
     """Return an item whose text is its title and its content, or else its summary, neither twice."""
     (time, undated), (body, part) = dated, (content, "content") if content else (summary, "summary")
-    if not title or body.startswith(title):
+    short = without_site(title, sites)
+    rest = body.removeprefix(short).strip(_TITLE_ENDS).casefold()
+    is_title = title.startswith(body) or rest in map(str.casefold, sites)  # some repeat title and site as content
+    if not short or (body.startswith(short) and not is_title):
         return Item(id_, time, title, url, body, part, undated)
-    if title.startswith(body):
-        return Item(id_, time, title, url, title, "title", undated)
-    return Item(id_, time, title, url, f"{title}\n{body}", f"title and {part}", undated)
+    if is_title:
+        return Item(id_, time, title, url, short, "title", undated)
+    return Item(id_, time, title, url, f"{short}\n{body}", f"title and {part}", undated)
 
 
 def _absolute(url: str, link: str) -> str:
