@@ -141,7 +141,7 @@ BLOCK = _flag(
 )
 WHY = Parameter("why", "the reason, for the audit log", {"type": "string", "maxLength": 500})
 REPLACE = _flag("replace", "true: also if the opposite was said of the two before")
-AUDITED = Parameter("id", "lines about this id alone", _TEXT)
+AUDITED = Parameter("id", "lines about this id alone", {"type": "string"})  # empty: all lines
 BEFORE = _number("before", "lines with a number below: that of the last one of the page before", 1, 10**11 - 1, None)
 READER = Parameter("reader", "who a signed address is for", {"type": "string"})
 SIGNATURE = Parameter("signature", "that of a signed address: rel=self of the feed has it", {"type": "string"})
