@@ -102,15 +102,16 @@ ARTICLE = (
 
 
 def test_pages_are_fetched_and_their_articles_extracted(web, neardup):
-    """The menu of the page is not in the text; a page that is missing, or no page, refuses its item."""
+    """The menu of the page is not in the text; a page that is missing, no page, or not for robots refuses its item."""
     html = (
         f"<html><head><title>T</title></head><body><nav><a href='/'>Home</a></nav><article>{ARTICLE}</article></body>"
     )
     web.give("/urn:a", html.encode(), Content_Type="text/html; charset=utf-8")
+    web.give("/robots.txt", b"User-agent: *\nDisallow: /urn:d\n")
     web.give("/urn:b", b"", status=404)
     web.give("/urn:c", b"%PDF-", Content_Type="application/pdf")
     links = b"".join(
-        b"<item><guid>urn:%b</guid><link>/urn:%b</link></item>" % (name, name) for name in (b"a", b"b", b"c")
+        b"<item><guid>urn:%b</guid><link>/urn:%b</link></item>" % (name, name) for name in (b"a", b"b", b"c", b"d")
     )
     web.give("/feed", b"<rss version='2.0'><channel>" + links + b"</channel></rss>")
     done = neardup("feed", "--pages", "--allow-private", "--set", "sign_threads=1", web.url("/feed"))
@@ -119,9 +120,10 @@ def test_pages_are_fetched_and_their_articles_extracted(web, neardup):
     assert line["text"].startswith(TEXT)
     assert "Home" not in line["text"]
     assert done.stderr.decode().splitlines() == [
+        f"{web.url('/feed')}:4: the site asks robots not to read the page (robots.txt), or cannot be asked",
         f"{web.url('/feed')}:3: the page is neither HTML nor plain text",
         f"{web.url('/feed')}:2: the server answered with an error",
-        "1 items of 1 feeds, 2 refused",
+        "1 items of 1 feeds, 3 refused",
     ]
 
 

@@ -6,6 +6,7 @@ import ssl
 import tracemalloc
 from ipaddress import ip_network
 
+import brotli
 import pytest
 import trustme
 from quick_parameters import quick_first
@@ -14,6 +15,7 @@ from web_server import WebServer
 from neardup_workers.outside.feeds.addresses import addresses_of, is_public
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup_workers.outside.feeds.reasons import FEED_REASONS
+from neardup_workers.outside.process.interpreter import zstd
 
 LIMITS = FetchLimits(100_000, 60.0, 3, lambda number: True)
 
@@ -248,6 +250,22 @@ def test_a_bomb_of_gzip_is_given_up_at_its_limit(web):
         tracemalloc.stop()
     assert fetch(web.url("/small"), {}, LIMITS).body == b"body"
     assert refused(web.url("/damaged")) == "fetch_damaged"
+
+
+@pytest.mark.parametrize("name", ["br", "zstd"])
+def test_answers_in_brotli_and_zstandard_are_unpacked_within_the_limit(web, name):
+    """The request names them. A bomb and a damaged answer are given up."""
+    pack = {"br": brotli.compress, "zstd": zstd.compress}[name]
+    for path, content in (
+        ("/", pack(b"body" * 99)),
+        ("/bomb", pack(b"x" * (32 << 20))),
+        ("/cut", pack(b"body" * 99)[:-3]),
+    ):
+        web.give(path, content, Content_Encoding=name)
+    assert fetch(web.url("/"), {}, LIMITS).body == b"body" * 99
+    assert name in web.requests[-1][1]["Accept-Encoding"]
+    assert refused(web.url("/bomb")) in ("fetch_too_large", "fetch_damaged")
+    assert refused(web.url("/cut")) == "fetch_damaged"
 
 
 def late(web, before, each):

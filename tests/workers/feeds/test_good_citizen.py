@@ -5,8 +5,9 @@ import threading
 import pytest
 
 from neardup.pairs.json_lines import Fields
-from neardup_workers.outside.feeds.fetch import Fetched
+from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item
+from neardup_workers.outside.feeds.robots import Robots
 from neardup_workers.outside.feeds.schedule import Turns
 from neardup_workers.outside.feeds.watch import Feed, Watching, World
 
@@ -76,3 +77,32 @@ def test_two_requests_at_most_go_to_one_host_at_the_same_time():
         thread.join()
     assert most == [2]
     assert not turns._hosts
+
+
+def test_a_site_says_which_pages_robots_leave_alone():
+    """Its file is read once a day, and again an hour after an error, in which nothing is asked for."""
+    now, asked = [0.0], []
+    answers = [
+        FetchError("fetch_time"), Fetched(503, {}, b"", ""),
+        Fetched(200, {}, b"User-agent: *\nDisallow: /private\n\nUser-agent: neardup\nDisallow: /no\n", ""),
+        Fetched(404, {}, b"", ""),
+    ]  # fmt: skip
+
+    def get(url, _):
+        asked.append(url)
+        answer = answers[len(asked) - 1]
+        if isinstance(answer, FetchError):
+            raise answer
+        return answer
+
+    robots = Robots(get, lambda: now[0])
+    paths = ("/private/a", "/no/b", "/c")
+
+    def allowed(hours):
+        now[0] += 3600 * hours
+        return [robots.allow(f"https://news.example{path}") for path in paths]
+
+    assert [allowed(hours) for hours in (0, 0.5, 0.5, 1, 23, 1)] == [
+        *[[False] * 3] * 3, *[[True, False, True]] * 2, [True] * 3
+    ]  # fmt: skip
+    assert asked == ["https://news.example/robots.txt"] * 4

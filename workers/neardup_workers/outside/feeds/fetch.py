@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from http.client import HTTPException
+from importlib.util import find_spec
 from threading import Timer
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
@@ -25,10 +26,14 @@ from urllib3.util import Url, parse_url
 
 from neardup_workers.outside.feeds.addresses import Address, addresses_of, is_public
 from neardup_workers.outside.readers.compression import Corrupt, decompressed
+from neardup_workers.outside.web.content_encoding import decoded_content
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _FOR_GOOD = frozenset((301, 308))
 _BLOCK_BYTES = 1 << 16
+# Brotli has no first bytes to know it by, and is there with the extra of pages.
+_BROTLI = "br"
+_TAKEN = "gzip, zstd" + (f", {_BROTLI}" if find_spec("brotli") else "")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -193,7 +198,7 @@ class _Timer:
 def _answer(connection: HTTPConnection, url: Url, header: Mapping[str, str], bytes_max: int) -> Fetched:
     """Return the answer of a connection, with its body if its status is 200. Raises ``FetchError`` and errors of the
     client."""
-    sent = {"Host": url.netloc or "", "Accept-Encoding": "gzip", "Connection": "close", **header}
+    sent = {"Host": url.netloc or "", "Accept-Encoding": _TAKEN, "Connection": "close", **header}
     connection.request("GET", url.request_uri, headers=sent, preload_content=False, decode_content=False)
     with closing(connection.getresponse()) as response:
         received = {name.lower(): value for name, value in response.headers.items()}
@@ -202,6 +207,7 @@ def _answer(connection: HTTPConnection, url: Url, header: Mapping[str, str], byt
 
 
 def _body(response: HTTPResponse, bytes_max: int) -> bytes:
+    encoding = response.headers.get("content-encoding", "").strip().lower()
     parts: list[bytes] = []
     size = 0
     try:
@@ -213,4 +219,8 @@ def _body(response: HTTPResponse, bytes_max: int) -> bytes:
                 raise FetchError("fetch_too_large")
     except Corrupt:
         raise FetchError("fetch_damaged") from None
-    return b"".join(parts)
+    body = b"".join(parts)
+    unpacked = decoded_content(body, encoding, bytes_max) if encoding == _BROTLI else body
+    if unpacked is None:
+        raise FetchError("fetch_damaged")
+    return unpacked

@@ -17,6 +17,7 @@ FEED_REASONS: dict[str, str] = {
     "feed_list": "the list of feeds cannot be read; its feeds stay as they were",
     "feed_damaged": "the feed cannot be read, or needs more than a gigabyte of memory",
     "feed_slow": "the reading of the feed took longer than 20 seconds",
+    "page_robots": "the site asks robots not to read the page (robots.txt), or cannot be asked",
     "page_type": "the page is neither HTML nor plain text",
     "service_refused": "the service refuses it",
     "feed_gone": "the server says that the feed is gone for good, so it is not asked again",

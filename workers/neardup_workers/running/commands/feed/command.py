@@ -24,6 +24,7 @@ from neardup_workers.outside.feeds.condition import Condition
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup_workers.outside.feeds.items import Item, Named, items_of
 from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.robots import Robots
 from neardup_workers.outside.feeds.schedule import Turns
 from neardup_workers.outside.feeds.state import open_states
 from neardup_workers.outside.feeds.watch import UNDATED, FeedPoll, Watching, World, watch
@@ -218,7 +219,8 @@ def _world(settings: FeedSettings, ended: threading.Event, extraction: Extractio
     def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
         return items_of(content, url, content_type, _PARSE_SECONDS_MAX)
 
-    page = None if extraction is None else lambda url: page_text(url, get, extraction)
+    robots = Robots(get, time.monotonic)
+    page = None if extraction is None else lambda url: page_text(url, get, extraction, robots.allow)
     return World(get, parse, time.time, random.random, ended.wait, page)
 
 
@@ -253,14 +255,19 @@ def by_time(polls: Sequence[FeedPoll]) -> list[Entry]:
     return [entry for _, entry in sorted(timed, key=lambda one: one[0])]
 
 
-def page_text(url: str, get: Callable[[str, Mapping[str, str]], Fetched], extraction: Extraction) -> Extracted:
+def page_text(
+    url: str, get: Callable[[str, Mapping[str, str]], Fetched], extraction: Extraction, allows: Callable[[str], bool]
+) -> Extracted:
     """Return the text of the page at an address, or why it has none.
 
     Args:
         url: the address.
         get: gets a resource: address and header fields -> the answer; raises ``FetchError``.
         extraction: extracts the text.
+        allows: whether the site lets robots ask for an address.
     """
+    if not allows(url):
+        return Reason("page_robots")
     try:
         answer = get(url, _ACCEPT)
     except FetchError as error:
