@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench, settings_of
 from topics_world import TopicsWorld
 
-from neardup_workers.doing.stages.agreement import agree, check_agreed
+from neardup_workers.doing.stages.agreement import agree, agreed_of, check_agreed
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import names_of
-from neardup_workers.outside.transport.protocol import Message
+from neardup_workers.outside.transport.protocol import Message, UnreachableError
 
 _WAS = "but was 1000000000.0"
 
@@ -122,21 +123,82 @@ def test_two_generations_of_one_deployment_have_their_own_settings() -> None:
     check_agreed(transport, bench.settings)
 
 
-def test_a_member_checks_after_each_rebalance_before_it_reads() -> None:
-    """The check comes before the poll, whose records would be lost if it raised."""
-    world, checks = TopicsWorld({"t": 2}), []
+def test_a_member_checks_once_before_what_it_was_given_begins() -> None:
+    """A rebalance that gives it nothing needs no check; records that were polled are not lost if it fails."""
+    world, checks, begun = TopicsWorld({"t": 2}), [], []
     member = world.member("t", "g", "one")
-    member.check = lambda: checks.append(member.membership.generation)
-    for _ in range(3):
+
+    def check(*, begins: bool) -> None:
+        checks.append(begins)
+        if len(checks) == 1:
+            raise UnreachableError("a change is under way")
+
+    member.check = check
+    for looks in (1, 2, 2):
         member.poll(0.0, 1)
-    assert len(checks) == 1
+        member.begin(lambda partition: not begun.append(partition))
+        assert checks == [True] * looks
+    assert sorted(begun) == [0, 1]
     other = world.member("t", "g", "two")
-    other.poll(0.0, 1)
     for _ in range(3):
-        member.poll(0.0, 1)
         other.poll(0.0, 1)
-    assert len(checks) >= 2
-    assert len(set(checks)) == len(checks)
+        member.poll(0.0, 1)
+        member.begin(lambda partition: not begun.append(partition))
+    assert len(checks) == 2
+
+
+@pytest.mark.parametrize("role", ["sign", "match", "link", "filter"])
+def test_a_worker_that_joins_during_a_change_of_settings_publishes_nothing(role: str) -> None:
+    """The change saw no member before the worker joined, and the worker's start saw the old settings."""
+    bench = Bench(verdicts=True)
+    bench.add(("a", TEXT), ("b", TEXT))
+    changes = {"sign": (), "match": ("sign",), "link": ("sign", "match"), "filter": ("sign", "match", "link")}
+    for before in changes[role]:
+        bench.run(before, lambda before=before: bench.has_taken_all(before))
+        bench.cluster.advance(60.0)
+    changing = MemoryTransport(bench.cluster).producer("administrator")
+    other = bench.settings.model_copy(update={"window_seconds": 5.0})
+    value = orjson.dumps({"version": 1, **agreed_of(other)._asdict()})
+    topic, connected = bench.names.topics.settings, []
+    written = {name: bench.cluster.records(name) for name in bench.names.topics}
+
+    def change() -> bool:
+        connected.append(0)
+        if len(connected) == 2:  # the start of the worker has looked, and its next turns join
+            changing.begin()
+            changing.send(Message(topic, 0, value, bench.names.generation.encode()))
+            changing.flush()
+        if len(connected) == 9:
+            assert MemoryTransport(bench.cluster).members(bench.names.group(role))
+            changing.commit()
+        return False
+
+    with pytest.raises(Failure, match=r"^window_seconds is 1000000000.0, but was 5.0"):
+        bench.run(role, change)
+    assert len(connected) < 12
+    after = {name: bench.cluster.records(name) for name in bench.names.topics}
+    assert {name for name in after if after[name] != written[name]} == {topic}
+
+
+def test_a_change_that_meets_a_member_is_undone() -> None:
+    """A worker may have joined after the change was begun: it is looked for behind the record, which is aborted."""
+    bench = Bench(verdicts=True)
+    bench.agree(pairs_max=5)
+    transport, topic = MemoryTransport(bench.cluster), bench.names.topics.settings
+    consumer = transport.consumer(bench.names.topics.links, bench.names.group("match"), "m")
+    seen = []
+
+    def members(group: str) -> int:
+        if not seen:  # the worker joins in this moment
+            seen.append(transport.bounds(topic, written=True)[0][1] - transport.bounds(topic)[0][1])
+            consumer.poll(0.0, 1)
+        return MemoryTransport.members(transport, group)
+
+    transport.members = members
+    with pytest.raises(Failure, match=r"have members: end all workers"):
+        agree(transport, bench.settings)
+    assert seen == [1]
+    check_agreed(transport, bench.settings.model_copy(update={"pairs_max": 5}))
 
 
 def test_what_was_written_is_awaited_before_it_is_compared() -> None:

@@ -2,8 +2,11 @@
 
 ``neardup topics create`` writes records into the topic ``settings``, and nothing removes one. The group of the first
 record owns the prefix. The last record of a generation has the settings in force. Every worker compares its own when
-it starts, at each rebalance, and when the topic has grown; one that disagrees ends. So two workers with different
-windows, say, never work on one stream, and settings change only while no worker is a member.
+it starts, before partitions that it was given begin, and when the topic has grown; one that disagrees ends. So two
+workers with different windows, say, never work on one stream, and settings change only while no worker is a member.
+
+A change writes its record in a transaction, then looks for members, then commits. A worker is a member, then looks
+whether all that is written can be read. So one of the two sees the other, whatever the order.
 
 The record has values, so a worker can name the setting that differs. A fingerprint in the messages of ``signed`` could
 not, and old messages would have to be read after each change.
@@ -117,9 +120,13 @@ class Watch:
         self._transport, self._settings = transport, settings
         self._topic, self._seen = names_of(settings).topics.settings, -1
 
-    def look(self) -> None:
-        """Check what is new. Raises as ``check_agreed``."""
+    def look(self, *, begins: bool = False) -> None:
+        """Check what is new. Raises as ``check_agreed``; for a worker that ``begins`` a partition, ``UnreachableError``
+        while a change is under way."""
+        written = self._transport.bounds(self._topic, written=True) if begins else {}
         end = self._transport.bounds(self._topic)[_PARTITION][1]
+        if begins and end < written[_PARTITION][1]:
+            raise UnreachableError(f"the end of a change of settings: a transaction is open in {self._topic}")
         if end != self._seen:
             check_agreed(self._transport, self._settings)
             self._seen = end
@@ -136,23 +143,22 @@ def agree(transport: Transport, settings: StreamSettings, sleep: Callable[[float
     changed = "" if force is None else differences(settings, force)
     if force is not None and not changed:
         return ""
-    if changed:
-        working = [group for group in map(names.group, ROLES) if transport.members(group)]
-        if working:
-            raise Failure(
-                Exit.GENERATION,
-                f"{changed}, and {', '.join(working)} have members: end all workers, wait for the session (10 s) of "
-                "one that was killed, and run neardup topics create again",
-            )
     value = orjson.dumps({"version": _VERSION, **own._asdict()})
     producer = transport.producer(f"{names.prefix}-create-{names.generation}")
     try:
         producer.begin()
         producer.send(Message(names.topics.settings, _PARTITION, value, names.generation.encode()))
         producer.flush()
+        working = [group for group in map(names.group, ROLES) if changed and transport.members(group)]
+        if working:
+            raise Failure(
+                Exit.GENERATION,
+                f"{changed}, and {', '.join(working)} have members: end all workers, wait for the session (10 s) of "
+                "one that was killed, and run neardup topics create again",
+            )
         producer.commit()
     finally:
-        producer.close()
+        producer.close()  # aborts what is not committed
     _await_all(transport, names.topics.settings, sleep)
     check_agreed(transport, settings)
     return changed

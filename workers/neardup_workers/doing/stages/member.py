@@ -32,7 +32,7 @@ class WorkerMember:
 
     ``waiting`` are the partitions whose committed offset is not known yet, ``aborted_in_row`` the consecutive steps
     whose transaction was aborted, ``awaited`` what the worker waits for of other roles, as a sentence. ``check`` raises
-    if the worker must not work: it is called after each rebalance.
+    if the worker must not work: it is called with ``begins`` before partitions begin that were assigned.
     """
 
     transport: Transport
@@ -40,13 +40,13 @@ class WorkerMember:
     producer: Producer
     observer: Observer
     clock: Callable[[], float] = time.time
-    check: Callable[[], None] = lambda: None
+    check: Callable[..., None] = lambda **given: None
     membership: Membership = _UNKNOWN  # of the last poll
     waiting: set[int] = field(default_factory=set)
     aborted_in_row: int = 0
     awaited: str = ""
     _is_joining: bool = False  # at the last poll
-    _checked: int = -1  # the generation of the group after which ``check`` passed
+    _is_checked: bool = False  # since the last assignment
     _refused: int = -1  # the last partition that could not begin
     _paused: set[int] = field(default_factory=set)
 
@@ -60,15 +60,19 @@ class WorkerMember:
     ) -> Polled:
         """Poll, and follow the group. With records ``at_hand``, wait only while the group rebalances: no step may be
         published until it ends, and without a wait the worker would turn thousands of times."""
-        if self.membership.generation != self._checked:  # before the poll: what it returns must not be lost
-            self.check()
-            self._checked = self.membership.generation
         timeout = 0.0 if at_hand and not self._is_joining else timeout_seconds
         polled = self.consumer.poll(timeout, records_max, bytes_max)
         self.membership, self._is_joining = polled.membership, polled.is_joining
         self.waiting = self.waiting - set(polled.revoked) | set(polled.assigned)
         self._paused -= set(polled.revoked)
+        self._is_checked = self._is_checked and not polled.assigned
         return polled
+
+    def admit(self) -> None:
+        """Check once after an assignment, before a partition begins. Raises as ``check``."""
+        if not self._is_checked:
+            self.check(begins=True)
+            self._is_checked = True
 
     def begin(self, begin: Callable[[int], bool]) -> None:
         """Begin the partitions that wait; the next turn asks for the others, the last that could not begin at the end.
@@ -79,6 +83,7 @@ class WorkerMember:
         """
         for partition in sorted(self.waiting, key=lambda partition: (partition <= self._refused, partition)):
             try:
+                self.admit()
                 is_known = begin(partition)
             except (UnreachableError, AbortedError):
                 is_known = False

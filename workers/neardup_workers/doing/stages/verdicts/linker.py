@@ -197,6 +197,7 @@ class LinkWorker:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
         topics, transport, group = self.plan.topics, self.member.transport, self.member.membership.group
         try:
+            self.member.admit()
             if awaited := disagreement(transport, self.plan):
                 self._wait_for(awaited)
                 return
