@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -74,11 +76,14 @@ def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) ->
     login = "org.apache.kafka.common.security"
     broker = Broker()
     settings = {
-        "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.secured.plain.sasl.jaas.config": (
             f'{login}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
         ),
         "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
+        "listener.name.secured.oauthbearer.sasl.jaas.config": (
+            f'{login}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+        ),
         "ssl.keystore.type": "PKCS12",
         "ssl.keystore.location": str(store),
         "ssl.keystore.password": STORE_PASSWORD,
@@ -107,6 +112,31 @@ def plain(secured: Secured, password: str) -> dict[str, str]:
         "security.protocol": "sasl_ssl", "sasl.mechanisms": "PLAIN", "ssl.ca.location": str(secured.cafile),
         "sasl.username": USER, "sasl.password": password,
     }  # fmt: skip
+
+
+def bearer(secured: Secured, function: str) -> dict[str, str]:
+    """The properties of a login with tokens of a function of this module."""
+    left_out = ("sasl.username", "sasl.password", "sasl.mechanisms")
+    return {name: value for name, value in plain(secured, "").items() if name not in left_out} | {
+        "sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": f"{__name__}:{function}"
+    }  # fmt: skip
+
+
+def token(seconds: float = 60.0) -> str:
+    """A token without a signature, which the broker's own check takes in these seconds."""
+    now = time.time()
+    claims = ({"alg": "none"}, {"sub": USER, "iat": now + min(0.0, seconds) - 60.0, "exp": now + seconds})
+    return "".join(urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") + "." for one in claims)
+
+
+def expired() -> str:
+    """A token that was valid for a minute."""
+    return token(-3_600.0)
+
+
+def failing() -> str:
+    """What a function does whose service is away."""
+    raise OSError("the service of tokens is away")
 
 
 @pytest.fixture
@@ -148,6 +178,8 @@ REFUSED: dict[str, tuple[Callable[[Secured], dict[str, str]], str]] = {
     "another mechanism": (
         lambda secured: {**scram(secured, PASSWORD), "sasl.mechanism": "SCRAM-SHA-256"}, "UnsupportedSaslMechanismError"
     ),
+    "a token that has expired": (lambda secured: bearer(secured, "expired"), "invalid_token"),
+    "a function without a token": (lambda secured: bearer(secured, "failing"), "the service of tokens is away"),
     "a certificate that is not trusted": (
         lambda secured: {
             name: value for name, value in plain(secured, PASSWORD).items() if name != "ssl.ca.location"
@@ -155,19 +187,29 @@ REFUSED: dict[str, tuple[Callable[[Secured], dict[str, str]], str]] = {
         "certificate verify failed",
     ),
 }  # fmt: skip
+PASSING = ("certificate verify failed", "the service of tokens is away")  # the worker tries again
 CALLS: tuple[Callable[[KafkaTransport], object], ...] = (
     lambda transport: transport.partitions("documents"), lambda transport: transport.producer("a worker"),
 )  # fmt: skip
 
 
-def refusal(settings: StreamSettings, call: Callable[[KafkaTransport], object]) -> TransportError:
-    """The error of a call. The client repeats a refused handshake until the end of this time, which a machine that is
-    very busy needs for its first one."""
+def test_a_token_of_a_function_logs_in(secured: Secured, tmp_path: Path) -> None:
+    """The broker checks it by itself."""
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in bearer(secured, "token").items()))
+    settings = StreamSettings(bootstrap_servers=secured.bootstrap, kafka_config=str(file))
+    with closing(KafkaTransport(kafka_settings(settings))) as transport:
+        assert transport.members("no-such-group") == 0
+
+
+def refusal(settings: StreamSettings, call: Callable[[KafkaTransport], object], words: str) -> TransportError:
+    """The error of a call, with these words. The client repeats a refused handshake until the end of this time, which
+    a machine that is very busy needs for its first one."""
     for seconds in (CONNECT_SECONDS_MAX, 4 * CONNECT_SECONDS_MAX):
         quick = replace(kafka_settings(settings), request_timeout_seconds=1.0, connect_timeout_seconds=seconds)
         with closing(KafkaTransport(quick)) as transport, pytest.raises(TransportError) as refused:
             call(transport)
-        if "no answer in time" not in str(refused.value):
+        if words in str(refused.value):
             break
     return refused.value
 
@@ -181,7 +223,9 @@ def refusals(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> dict
         file.write_text("".join(f"{key}={value}\n" for key, value in properties(secured).items()))
         given[name] = StreamSettings(bootstrap_servers=secured.bootstrap, kafka_config=str(file))
     with ThreadPoolExecutor(len(REFUSED) * len(CALLS)) as pool:
-        waiting = {name: [pool.submit(refusal, each, call) for call in CALLS] for name, each in given.items()}
+        waiting = {
+            name: [pool.submit(refusal, each, call, REFUSED[name][1]) for call in CALLS] for name, each in given.items()
+        }
         return {name: [one.result() for one in errors] for name, errors in waiting.items()}
 
 
@@ -193,7 +237,7 @@ def test_a_refusal_gives_its_reason_and_not_the_password(refusals: dict[str, lis
     for refused in refusals[name]:
         said = repr(refused) + str(refused)
         assert words in said
-        assert isinstance(refused, UnreachableError) == ("certificate" in words)
+        assert isinstance(refused, UnreachableError) == (words in PASSING)
         assert PASSWORD not in said
         assert WRONG not in said
 

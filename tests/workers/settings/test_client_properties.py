@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kafka.net.sasl import get_sasl_mechanism
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.transport.kafka.connect import kafka_settings
 
 JAVA = r"""
 # As Kafka's own tools take it.
@@ -97,6 +103,12 @@ def test_a_module_takes_words_without_quotes(tmp_path: Path) -> None:
         ("max.request.size=999999", "must be a whole number from 1000000 to"),
         ("sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required;", "must be that of PlainLoginModule"),
         ('sasl.jaas.config=a.PlainLoginModule required username="hunter2";', 'must have username="..." and password'),
+        (
+            "sasl.login.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+            r"handler\.class='software.* in .*: cannot be loaded \(ModuleNotFoundError.*write package:function",
+        ),
+        ("sasl.login.callback.handler.class=json:dumps", "need each other: give both"),
+        ("sasl.mechanism=OAUTHBEARER", "need each other: give both"),
         ("sasl.password=hunter2\nsasl.password=hunter3", "sasl.password and sasl.password in .* say the same"),
         ("sasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "sasl.mechanism and sasl.mechanisms in .* say the same"),
     ],
@@ -117,3 +129,23 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not UTF-8"):
         read_properties(str(tmp_path / "binary"))
+
+
+def test_a_function_is_asked_for_a_token_at_each_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example for Amazon MSK, in the client's own login; a function that returns anything else is named."""
+    left = ["second", "first"]
+    signer = SimpleNamespace(generate_auth_token=lambda region: (f"{left.pop()} of {region}", 7))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", SimpleNamespace(MSKAuthTokenProvider=signer))
+    monkeypatch.setenv("AWS_REGION", "here")
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[3] / "docs/examples/logins")
+    file = tmp_path / "client.properties"
+
+    def login(function: str) -> Callable[[], bytes]:
+        file.write_text(f"sasl.mechanism=OAUTHBEARER\nsasl.login.callback.handler.class={function}\n")
+        options = kafka_settings(StreamSettings(kafka_config=str(file))).options()
+        return lambda: get_sasl_mechanism("OAUTHBEARER")(**options).auth_bytes()
+
+    bearer = login("msk_token:token")
+    assert [bearer(), bearer()] == [f"n,,\x01auth=Bearer {n} of here\x01\x01".encode() for n in ("first", "second")]
+    with pytest.raises(TypeError, match="returned dict: it must return the token, a str"):
+        login("builtins:dict")()

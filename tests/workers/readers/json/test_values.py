@@ -78,7 +78,7 @@ def test_a_function_reads_avro_as_the_example_does(monkeypatch: pytest.MonkeyPat
     bench.run("sign", lambda: bench.metrics["sign"].value("refused", "not_decoded") >= 1)
 
 
-@pytest.mark.parametrize("path", ["no_such_module:f", "json:no_such_function", "json:__name__"])
+@pytest.mark.parametrize("path", ["no_such_module:f", "json:no_such_function", "json:__name__", "json", ""])
 def test_a_function_that_is_none_is_refused_at_the_start(path: str) -> None:
     """With the name, the cause and the form."""
     with pytest.raises(ConfigError, match=f"^decode='{path}' "):

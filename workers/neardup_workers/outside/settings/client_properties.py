@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.process.functions import function_at
 
 # Partitions of a dead worker stand idle for this time. A worker that is restarted, or a pause of its machine, takes a
 # few seconds. A broker may demand more (group.min.session.timeout.ms).
@@ -23,12 +24,14 @@ SESSION_TIMEOUT_SECONDS = 10.0
 TRANSACTION_TIMEOUT_SECONDS = 15.0
 # Just below the broker's own limit of a message (message.max.bytes = 1,048,588).
 REQUEST_BYTES_MAX = 1_000_000
+_TOKENS = "OAUTHBEARER"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True)
 class ClientProperties:
-    """What the file says. ``options`` holds security options of the Kafka client; ``repr`` leaves them out."""
+    """What the file says. ``options`` holds security options of the Kafka client, and as ``sasl_oauth_token_provider``
+    a function that returns a token; ``repr`` leaves them out."""
 
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     session_timeout_seconds: float = SESSION_TIMEOUT_SECONDS
@@ -67,6 +70,11 @@ def read_properties(path: str | None) -> ClientProperties:
                 raise ConfigError(f"{origins[option]} and {key} in {path} say the same: leave out one of them")
             origins[option], values[option] = key, read
     _check_stores(path, {key for key, _ in pairs})
+    if (values.get("sasl_mechanism") == _TOKENS) != ("sasl_oauth_token_provider" in values):
+        raise ConfigError(
+            f"sasl.mechanism={_TOKENS} and sasl.login.callback.handler.class in {path} need each other: give both, the "
+            "second as package:function of a function that returns a token, or none"
+        )
     limits = {name: values.pop(name) for name in _LIMITS if name in values}
     return ClientProperties(MappingProxyType({name: values[name] for name in values if name not in _TYPES}), **limits)
 
@@ -163,6 +171,7 @@ _KEYS: dict[str, _Key] = {
     "sasl.mechanism": _Key("sasl_mechanism"), "sasl.mechanisms": _Key("sasl_mechanism"),
     "sasl.username": _Key("sasl_plain_username"), "sasl.password": _Key("sasl_plain_password"),
     "sasl.kerberos.service.name": _Key("sasl_kerberos_service_name"),
+    "sasl.login.callback.handler.class": _Key("sasl_oauth_token_provider", function_at),
     "ssl.truststore.location": _Key("ssl_cafile"), "ssl.ca.location": _Key("ssl_cafile"),
     "ssl.truststore.type": _Key("truststore type", _one_of("PEM")),
     "ssl.keystore.location": _Key("ssl_certfile"), "ssl.certificate.location": _Key("ssl_certfile"),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import orjson
 
 from neardup.errors import ConfigError
+from neardup_workers.outside.process.functions import function_at
 
 _ODD = frozenset(b"\x00\x1f\xef")  # the first bytes of the three
 _GZIP, _MARK = b"\x1f\x8b", b"\xef\xbb\xbf"
@@ -63,13 +63,7 @@ def decode_of(path: str | None) -> Decode | None:
     """Return the function that a setting names as ``package:function``. Raises ``ConfigError``."""
     if path is None:
         return None
-    module, _, name = path.partition(":")
     try:
-        function = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"decode={path!r} cannot be loaded: {error}; write package:function of a package that is installed here"
-        ) from error
-    if not callable(function):
-        raise ConfigError(f"decode={path!r} is no function: name one that makes JSON of the bytes of a value")
-    return function  # type: ignore[no-any-return]
+        return function_at(path)
+    except ValueError as error:
+        raise ConfigError(f"decode={path!r} {error}") from error

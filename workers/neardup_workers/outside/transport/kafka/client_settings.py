@@ -20,7 +20,7 @@ from neardup_workers.outside.settings.client_properties import (
     TRANSACTION_TIMEOUT_SECONDS,
 )
 from neardup_workers.outside.settings.kafka import BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES
-from neardup_workers.outside.transport.kafka.client_internals.connections import LOGIN_REFUSALS, connections
+from neardup_workers.outside.transport.kafka.client_internals.connections import LOGIN_REFUSALS, Tokens, connections
 from neardup_workers.outside.transport.protocol import FencedError, TransportError, UnreachableError
 
 # With the client's default of 30 s a worker would stay away long after the broker is back.
@@ -51,6 +51,7 @@ _CHAIN_LENGTH_MAX = 16
 class KafkaSettings:
     """Addresses, limits and sizes; ``client`` holds the security options: ``security_protocol``, ``ssl_*``, ``sasl_*``.
 
+    Of these ``sasl_oauth_token_provider`` is a function that returns a token.
     ``repr`` leaves ``client`` out and no message shows a value of it. Raises ``ConfigError``.
     """
 
@@ -116,8 +117,10 @@ class KafkaSettings:
 
     def options(self) -> dict[str, Any]:
         """Return the options of every client."""
+        provider = "sasl_oauth_token_provider"
         return {
             **self.client,
+            **({provider: Tokens(self.client[provider])} if provider in self.client else {}),
             "kafka_client": connections(is_fast=False),
             "bootstrap_servers": self.bootstrap_servers,
             "bootstrap_timeout_ms": milliseconds(self.connect_timeout_seconds),
@@ -180,7 +183,7 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
     if isinstance(error, LOGIN_REFUSALS):
         return TransportError(
             f"{what}: the broker refuses the login ({error}); see sasl.mechanism, sasl.username and "
-            "sasl.password in the file of kafka_config"
+            "sasl.password, or the function that returns a token, in the file of kafka_config"
         )
     if is_forbidden(error):
         return TransportError(

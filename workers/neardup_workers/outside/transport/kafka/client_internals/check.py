@@ -26,6 +26,7 @@ try:
     from kafka.net.compat import KafkaNetClient
     from kafka.net.connection import KafkaConnection
     from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.sasl.oauth import AbstractTokenProvider
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.producer.future import FutureProduceResult
@@ -50,6 +51,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
         "wait_for(future, timeout_ms)",
         "cluster",
     ),
+    AbstractTokenProvider: ("token()",),
     KafkaTCPTransport: ("_sock", "_sock_recv()"),
     KafkaSSLTransport: ("_sock_recv()",),
     KafkaConsumer: ("_manager", "_net", "_fetcher", "_coordinator", "_subscription"),

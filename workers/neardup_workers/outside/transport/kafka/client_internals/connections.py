@@ -10,6 +10,7 @@ from typing import Any
 from kafka import errors as client_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
@@ -29,6 +30,23 @@ def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
         return KafkaNetClient(net=net, manager=_ConnectionManager(is_fast, net, **options), **options)
 
     return connect
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the client has no types
+    """Tokens of a function of the user. The client asks for one at each login, also where a broker wants a second."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def token(self) -> str:
+        """Return a token. Raises ``TypeError`` if the function returns anything else; the client connects later."""
+        token = self._function()
+        if not isinstance(token, str):
+            raise TypeError(
+                f"the function of sasl.login.callback.handler.class returned {type(token).__name__}: it must return "
+                "the token, a str"
+            )
+        return token
 
 
 class _Loop(NetworkSelector):  # type: ignore[misc]  # the client has no types
