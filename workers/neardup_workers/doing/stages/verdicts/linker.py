@@ -213,8 +213,7 @@ class LinkWorker:
                 more = {topics.verdicts: decided_before} if decided_before else {}
                 self.member.transact([], topics.signed, {PARTITION: signed}, more_offsets=more)
                 self._name_skipped(signed)
-            # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
-            # no gap.
+            # Read before the committed offsets: a trim between the two lies below a later commit, and is no gap.
             firsts = {partition: first for partition, (first, _) in transport.bounds(topics.links).items()}
             ends = {s: end for s, (_, end) in transport.bounds(topics.verdicts).items()}
             # After the first answer no transaction of a predecessor is pending, so the three answers agree.
