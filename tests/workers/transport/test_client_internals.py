@@ -16,6 +16,7 @@ from threading import Thread
 from types import SimpleNamespace
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 from kafka.admin import KafkaAdminClient
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -23,9 +24,11 @@ from kafka.producer.transaction_manager import TransactionManager
 from python_files import text_of, tree
 
 from neardup.errors import ConfigError
-from neardup_workers.outside.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.transport.kafka.client_internals import TESTED_VERSION, check_client, connections, fetches
 from neardup_workers.outside.transport.kafka.client_internals.check import NEEDED
 from neardup_workers.outside.transport.kafka.client_settings import KafkaSettings
+from neardup_workers.outside.transport.kafka.connect import kafka_settings
 
 ROOT = Path(__file__).parents[3]
 INTERNALS = ROOT / "workers" / "neardup_workers" / "outside" / "transport" / "kafka" / "client_internals"
@@ -218,3 +221,35 @@ def _reason(address: str) -> str:
     with pytest.raises(client_errors.KafkaTimeoutError) as refused:
         KafkaAdminClient(**KafkaSettings(address, connect_timeout_seconds=1.0).options())
     return str(refused.value)
+
+
+def test_only_the_leader_says_where_a_log_ends() -> None:
+    """A replica near by may lag: a signer that took its end for the end would not wait for documents before it."""
+    log, ends, answers = TopicPartition("documents", 3), {}, iter(range(1, 9))
+    fetcher = SimpleNamespace(_handle_fetch_response=lambda *given: None, _parse_fetched_data=lambda completed: ())
+    cluster = SimpleNamespace(leader_for_partition=lambda partition: 1)
+    fetches.note_ends(SimpleNamespace(_fetcher=fetcher, _manager=SimpleNamespace(cluster=cluster)), ends)
+
+    def answer(node: int, end: int | None) -> fetches.End:
+        """The answer of a broker to a request at 80: with an end, or with nothing new."""
+        found = SimpleNamespace(partition_index=3, last_stable_offset=end, high_watermark=end)
+        topics = [] if end is None else [SimpleNamespace(topic=log.topic, partitions=[found])]
+        fetcher._handle_fetch_response(node, {log: 80}, next(answers), SimpleNamespace(error_code=0, responses=topics))
+        if end is not None:
+            fetcher._parse_fetched_data(SimpleNamespace(topic_partition=log, partition_data=found))
+        return ends.get(3)
+
+    assert answer(2, 70) is None
+    assert answer(1, 80) == fetches.End(80, 80, 2)
+    assert answer(2, 70) == fetches.End(80, 80, 2)
+    assert answer(2, None) == fetches.End(80, 80, 2)
+    assert answer(1, None) == fetches.End(80, 80, 5)
+    assert answer(1, 90) == fetches.End(90, 90, 6)
+
+
+def test_a_rack_is_sent_by_consumers_alone() -> None:
+    """Other clients refuse the option."""
+    settings = kafka_settings(StreamSettings(client_rack="zone-a"))
+    assert settings.consumer_options()["client_rack"] == "zone-a"
+    assert "client_rack" not in settings.options()
+    assert KafkaConsumer.DEFAULT_CONFIG["client_rack"] == KafkaSettings("").consumer_options()["client_rack"] == ""

@@ -124,6 +124,9 @@ class ConnectionOptions(Declared):
         description="file in the form of Kafka's client.properties: security.protocol, sasl.*, ssl.*, timeouts, "
         "max.request.size",
     )
+    client_rack: str = setting(
+        default="", max_length=100, description="rack of this machine, as broker.rack: reads come from a replica there"
+    )
 
 
 class StreamOptions(Declared):

@@ -81,6 +81,7 @@ class KafkaSettings:
     batch_bytes_max: int = BATCH_BYTES_MAX
     # On: members of groups read the headers of records. Readers without a group always do.
     with_headers: bool = False
+    client_rack: str = ""  # consumers read from a replica of this rack, if the brokers choose one
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,6 +138,7 @@ class KafkaSettings:
         return {
             **self.options(),
             "kafka_client": connections(is_fast=True),
+            "client_rack": self.client_rack,
             "isolation_level": "read_committed",
             "enable_auto_commit": False,
             "auto_offset_reset": "none",

@@ -30,6 +30,7 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
         request_bytes_max=client.request_bytes_max,
         batch_bytes_max=settings.memory_max // STEP_PART,
         with_headers=settings.verdicts,  # a signer refuses what a filter could not send
+        client_rack=settings.client_rack,
         client=client.options,
     )
 

@@ -21,6 +21,7 @@ def _remedy(what: str) -> str:
 
 
 try:
+    from kafka.cluster import ClusterMetadata
     from kafka.consumer.fetcher import Fetcher
     from kafka.coordinator.base import BaseCoordinator, MemberState
     from kafka.net.compat import KafkaNetClient
@@ -51,6 +52,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
         "wait_for(future, timeout_ms)",
         "cluster",
     ),
+    ClusterMetadata: ("leader_for_partition(partition)",),
     AbstractTokenProvider: ("token()",),
     KafkaTCPTransport: ("_sock", "_sock_recv()"),
     KafkaSSLTransport: ("_sock_recv()",),

@@ -127,31 +127,37 @@ def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
     The client itself stores only the end of the log, which includes open transactions. An answer may wait for a while
     before its records are read; a partition has one such answer at most. A broker leaves partitions out of an answer
     of which it has nothing new: one that was asked for at its end still ends there.
+
+    Only answers of the leader count: the log of a replica that ``client_rack`` chose may end before. The client asks
+    the leader again after each answer of such a replica.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/subscription_state.py#L681
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1351
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1420
     """
-    fetcher = client._fetcher
+    fetcher, cluster = client._fetcher, client._manager.cluster
     handle, parse = fetcher._handle_fetch_response, fetcher._parse_fetched_data
-    requested: dict[Any, float] = {}
+    requested: dict[Any, float | None] = {}  # None: of another replica than the leader
 
     def handled(node_id: Any, fetch_offsets: Any, send_time: float, response: Any) -> Any:
-        requested.update(dict.fromkeys(fetch_offsets, send_time))
+        led = {log for log in fetch_offsets if cluster.leader_for_partition(log) == node_id}
+        requested.update({log: send_time if log in led else None for log in fetch_offsets})
         if not response.error_code:
             given = {(topic.topic, one.partition_index) for topic in response.responses for one in topic.partitions}
             for log, offset in fetch_offsets.items():
                 end = ends.get(log.partition)
-                if end is not None and offset >= end.committed and log not in given:
+                if end is not None and log in led and offset >= end.committed and log not in given:
                     ends[log.partition] = end._replace(requested_at=send_time)
         return handle(node_id, fetch_offsets, send_time, response)
 
     def parsed(completed_fetch: Any) -> Any:
         records = parse(completed_fetch)
-        if records is not None:  # else the response is an error, or for an old position
+        log = completed_fetch.topic_partition
+        at = requested[log]
+        if records is not None and at is not None:  # else the response is an error, or for an old position
             data = completed_fetch.partition_data
             stable = data.last_stable_offset
             committed = data.high_watermark if stable is None or stable < 0 else stable
-            log = completed_fetch.topic_partition
-            ends[log.partition] = End(committed, data.high_watermark, requested[log])
+            ends[log.partition] = End(committed, data.high_watermark, at)
         return records
 
     fetcher._handle_fetch_response, fetcher._parse_fetched_data = handled, parsed
