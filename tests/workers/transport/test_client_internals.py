@@ -248,8 +248,10 @@ def test_only_the_leader_says_where_a_log_ends() -> None:
 
 
 def test_a_rack_is_sent_by_consumers_alone() -> None:
-    """Other clients refuse the option."""
+    """Other clients refuse the option. A replica without new records answers early, because others wait for it."""
     settings = kafka_settings(StreamSettings(client_rack="zone-a"))
     assert settings.consumer_options()["client_rack"] == "zone-a"
+    assert settings.consumer_options()["fetch_max_wait_ms"] < KafkaConsumer.DEFAULT_CONFIG["fetch_max_wait_ms"]
+    assert "fetch_max_wait_ms" not in KafkaSettings("").consumer_options()
     assert "client_rack" not in settings.options()
     assert KafkaConsumer.DEFAULT_CONFIG["client_rack"] == KafkaSettings("").consumer_options()["client_rack"] == ""

@@ -25,6 +25,9 @@ from neardup_workers.outside.transport.protocol import FencedError, TransportErr
 
 # With the client's default of 30 s a worker would stay away long after the broker is back.
 _RECONNECT_BACKOFF_MILLISECONDS_MAX = 1_000
+# A replica answers one request at a time, and the client asks it again after each answer of a leader: partitions with
+# records would wait for those without, by default for 500 ms.
+_REPLICA_WAIT_MILLISECONDS = 50
 # Security options are passed on; every other option of the client is set here.
 _SECURITY_OPTIONS = tuple(
     name
@@ -139,6 +142,7 @@ class KafkaSettings:
             **self.options(),
             "kafka_client": connections(is_fast=True),
             "client_rack": self.client_rack,
+            **({"fetch_max_wait_ms": _REPLICA_WAIT_MILLISECONDS} if self.client_rack else {}),
             "isolation_level": "read_committed",
             "enable_auto_commit": False,
             "auto_offset_reset": "none",
