@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
@@ -122,12 +123,19 @@ def _started_by(item: pytest.Item) -> Generator[None]:
 
 
 def _skips_before_it_opens() -> Generator[None, object, object]:
-    """What was opened before a skip is closed in some later test, by the collector, with a warning that fails it."""
+    """What was opened before a skip is closed in some later test, by the collector, with a warning that fails it.
+
+    A thread of a fixture may be about to close what it has opened meanwhile.
+    """
     before = len(os.listdir("/proc/self/fd"))
     try:
         return (yield)
     except pytest.skip.Exception:
-        if len(os.listdir("/proc/self/fd")) > before:
+        for _ in range(20):
+            if len(os.listdir("/proc/self/fd")) <= before:
+                break
+            time.sleep(0.05)
+        else:
             pytest.fail("it skips after it opened a file or a socket, which stays open: skip before")
         raise
 
