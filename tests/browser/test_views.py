@@ -9,7 +9,7 @@ import pytest
 from axe import findings
 from devtools import Browser
 from news import documents
-from open_page import TOKEN, Page
+from open_page import ENTER, TOKEN, Page
 from service_process import Serving
 
 NOW = time.time()
@@ -380,3 +380,21 @@ def test_sources_are_searched_sorted_and_stay_under_the_hands_of_a_reader(filled
     })()""")
     filled.browser.wait("globalThis.asked > 1")
     assert filled.browser.evaluate("document.contains(globalThis.row)")
+
+
+def test_an_editor_hides_and_follows_a_story_by_keyboard(page):
+    """The buttons say what holds. A hidden story is in no list but that of hidden ones."""
+    text = "The town library lends out telescopes from Monday on, and the first hundred are booked until the autumn. "
+    for name in ("l1", "l2"):
+        cluster = page.client.post("/v1/check", json={"id": name, "text": f"{text * 2}{name}"}).json()["cluster"]
+    pressed = "document.querySelector('[data-desk={}]')?.getAttribute('aria-pressed')"
+    assert page.show(f"story/{cluster}", pressed.format("muted")) == "false"
+    page.browser.evaluate("document.querySelector('[data-desk=muted]').focus()")
+    page.browser.press("Enter", ENTER)
+    page.browser.wait(f"{pressed.format('muted')} === 'true' && document.activeElement.dataset.desk === 'muted'")
+    page.show("stories?q=telescopes", "document.querySelector('.notice.empty')")
+    page.show("stories?q=telescopes&hidden=1", f"{TITLES}.length === 1")
+    page.show(f"story/{cluster}", pressed.format("followed"))
+    page.browser.evaluate("document.querySelector('[data-desk=followed]').focus()")
+    page.browser.press("Enter", ENTER)
+    page.browser.wait("document.querySelector('.desk [role=status]').innerText.includes('--webhook')")

@@ -6,6 +6,12 @@ import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from service_world import NOW
+
+from neardup_workers.doing.http.outgoing.delivery import Bounds, Delivery
+from neardup_workers.outside.store.extra import outbox
+from neardup_workers.outside.store.reading import StoreReader
+
 SECRET = "whsec_" + "c2VjcmV0" * 4
 
 
@@ -79,3 +85,16 @@ def verify_arrived(bodies, stored):
     for id_, story in stored.items():
         in_order[story].append(id_)
     assert by_story == in_order
+
+
+def waiting(world, now=NOW):
+    """The bodies of the events that wait."""
+    return [json.loads(event.body) for event in StoreReader(world.keeper.log.path).ask(outbox.due, now, 10_000)]
+
+
+BOUNDS = Bounds(100.0, 1000, 10)
+
+
+def delivery(world, send, bounds=BOUNDS, now=lambda: NOW):
+    """What sends the events of a world, without its thread."""
+    return Delivery(StoreReader(world.keeper.log.path), world.writer.call, send, world.observer, now, bounds)

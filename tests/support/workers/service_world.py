@@ -24,6 +24,7 @@ from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.blocked import read_block_list
 from neardup_workers.outside.store.disk.sums import sums_path
+from neardup_workers.outside.store.extra import desk
 from neardup_workers.outside.store.extra.outbox import Outbox, Rules
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import DURABILITIES, Log
@@ -97,6 +98,7 @@ class World:
         reader = StoreReader(self.keeper.log.path, separate=self.settings.separate)
         last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
         figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
+        figures.muted |= reader.ask(desk.muted)
         self.events = Events(
             reader.after, last, limits.event_readers_max, figures, reader.previews,
             lambda: count("service_event_readers_slow"), **(events or {}),

@@ -6,12 +6,12 @@ import sqlite3
 import threading
 
 import pytest
-from hook_world import SECRET, Receiver, failing, verify_arrived
+from hook_world import SECRET, Receiver, delivery, failing, verify_arrived, waiting
 from quick_parameters import quick_first
 from service_world import NEAR, NOW, TEXT, world_in
 
 from neardup.errors import ConfigError
-from neardup_workers.doing.http.outgoing.delivery import Bounds, Delivery, measure_outbox
+from neardup_workers.doing.http.outgoing.delivery import Bounds, measure_outbox
 from neardup_workers.doing.http.outgoing.hook import Failed, Hook, secret_of, signed
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.extra import outbox
@@ -24,19 +24,6 @@ OTHER = "Quarterly earnings were flat, said the chairman, who leaves the company
 def world(tmp_path):
     with world_in(tmp_path, webhook="http://127.0.0.1:1/", keep_texts=True) as world:
         yield world
-
-
-def waiting(world, now=NOW):
-    """The bodies of the events that wait."""
-    return [json.loads(event.body) for event in StoreReader(world.keeper.log.path).ask(outbox.due, now, 10_000)]
-
-
-BOUNDS = Bounds(100.0, 1000, 10)
-
-
-def delivery(world, send, bounds=BOUNDS, now=lambda: NOW):
-    """What sends the events of a world, without its thread."""
-    return Delivery(StoreReader(world.keeper.log.path), world.writer.call, send, world.observer, now, bounds)
 
 
 def test_a_story_begins_grows_is_corrected_and_loses_a_document(world):
@@ -180,7 +167,7 @@ def test_a_receiver_that_is_away_is_asked_less_and_less_often(world):
         world.check(name, text)
     answers, asked = [Failed("no answer")] * 3 + [Failed("status 503", 503, "120")], []
 
-    def send(id_, body, time):
+    def send(id_, body, time, to=None):
         asked.append(json.loads(body)["document"]["id"])
         return answers.pop(0) if answers else None
 
@@ -200,7 +187,7 @@ def test_an_event_that_is_never_taken_dies_and_its_story_goes_on(world):
         world.check(name, text)
     sent = []
 
-    def send(id_, body, time):
+    def send(id_, body, time, to=None):
         event = json.loads(body)
         sent.append((event["event"], event["document"]["id"]))
         return Failed("status 400", 400) if event["event"] == "new" and event["story"] == 0 else None

@@ -251,7 +251,8 @@ def _filters(service: Service, request: Request) -> Filters:
     times = microseconds(request, of.SINCE), microseconds(request, of.UNTIL)
     named = text(request, of.Q), text(request, of.SOURCE)
     return Filters(*named, *times, number(request, of.SIZE_MIN), None if size_max < 0 else size_max, status,
-                   of.collection_named(request, separate=service.settings.separate))  # fmt: skip
+                   of.collection_named(request, separate=service.settings.separate),
+                   muted=flag(request, of.MUTED))  # fmt: skip
 
 
 async def cluster(service: Service, request: Request) -> Response:

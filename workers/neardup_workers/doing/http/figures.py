@@ -110,6 +110,7 @@ class Figures:
         self._times = np.zeros((STEPS, len(_BOUNDS) + 1), np.int64)
         self._total = self._total_duplicates = 0
         self.refused: Counter[str] = Counter()
+        self.muted: set[int] = set()  # stories whose duplicates are not among the latest
         self._latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
 
     def count(self, verdicts: Sequence[dict[str, Any]]) -> None:
@@ -165,7 +166,7 @@ class Figures:
                 "seconds_p99": _quantile(times, 0.99),
                 "window_documents": int(self._window()),
                 "waiting_documents": int(self._waiting()),
-                "latest": list(self._latest)[::-1],
+                "latest": [one for one in reversed(self._latest) if one["cluster"] not in self.muted],
             }
 
     def history(self) -> dict[str, Any]:

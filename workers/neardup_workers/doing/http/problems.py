@@ -31,6 +31,9 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         501, "this service shows a deployment on Kafka, and has no window of its own",
         "ask a service with a window of its own (neardup serve --state)",
     ),
+    "no_web_hook": (
+        409, "the service has no web hook to follow with", "start it with --webhook URL and NEARDUP_WEBHOOK_SECRET",
+    ),
     "no_collections": (
         409, "documents have no collections here",
         "leave collection out, or start the service with --fields collection=NAME",

@@ -44,7 +44,7 @@ from neardup_workers.outside.process.warming import warm
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, is_loopback, is_socket
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.blocked import read_block_list
-from neardup_workers.outside.store.extra import audit
+from neardup_workers.outside.store.extra import audit, desk
 from neardup_workers.outside.store.extra.copying import said
 from neardup_workers.outside.store.extra.outbox import Outbox, Rules
 from neardup_workers.outside.store.keeper import Keeper
@@ -153,6 +153,7 @@ def started(
         reader.after, last, limits.event_readers_max, figures, reader.previews,
         lambda: observer.count("service_event_readers_slow"),
     )  # fmt: skip
+    figures.muted |= reader.ask(desk.muted)
     publish = publisher(observer, events, keeper.take_repeating)
     degrading = Degrading(observer, keeper.matcher.table.counts())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from neardup.pairs.json_lines import named_collection, relation_values
 from neardup.pairs.neighbours.nearest import check_ranks
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.sources.names import name_of
-from neardup_workers.doing.http.access.guard import admitted, holder_of
+from neardup_workers.doing.http.access.guard import admitted, check_collection, holder_of
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
@@ -32,12 +33,15 @@ from neardup_workers.doing.http.described.parameters import (
     BEFORE,
     BLOCK,
     BY_SOURCE,
+    FOLLOW,
     LETTERS,
     LIMIT,
+    MUTE,
     NEAREST,
     PART,
     REPLACE,
     SKIP,
+    TO,
     WHY,
     A,
     B,
@@ -76,6 +80,7 @@ def window_requests(writer: Writer) -> Handlers:
         ("POST", "/v1/why"): partial(why, writer),
         ("POST", "/v1/together"): partial(judge, writer, True),
         ("POST", "/v1/apart"): partial(judge, writer, False),
+        ("POST", "/v1/clusters/{number:int}"): partial(mark, writer),
         ("GET", "/v1/audit"): audit,
         ("GET", "/v1/sources"): sources,
         ("GET", "/v1/sources/{rest:anything}"): source,
@@ -190,6 +195,39 @@ async def judge(writer: Writer, same: bool, service: Service, request: Request) 
         )
     id_ = split_id(said.id.decode())[1] if service.settings.separate else said.id.decode()
     return json_response({"id": id_, "cluster": said.cluster, **named_collection(collection)})
+
+
+async def mark(writer: Writer, service: Service, request: Request) -> Response:
+    """``POST /v1/clusters/{cluster}``: mute a story, or follow it."""
+    story = request.path_params["number"]
+    muted, followed = (flag(request, one) if one.name in request.query_params else None for one in (MUTE, FOLLOW))
+    to, noted = text(request, TO) or "", _noted(service, request)
+    if to and not re.fullmatch(TO.schema["pattern"], to):
+        raise Refused("parameter", "to", "it must be an address of http or https")
+    if followed and service.settings.webhook is None:
+        raise Refused("no_web_hook", "followed")
+    known = await run_in_threadpool(service.reader.cluster, story, -1, 1) if story < 1 << 63 else None
+    if known is None:
+        raise Refused("unknown_cluster", "cluster")
+    check_collection(request.scope, known.get("collection") or "")
+
+    def marked(keeper: Keeper) -> extra.desk.Mark:
+        writer = keeper.log.writer
+        with keeper.log.transaction():
+            before = extra.desk.mark_of(writer, story)
+            now = extra.desk.Mark(
+                before.muted if muted is None else muted,
+                before.follow if followed is None else to if followed else None,
+            )
+            extra.desk.store(writer, story, now)
+            what = {"cluster": story, "muted": now.muted, "followed": now.follow is not None}
+            extra.audit.add(writer, noted.time, noted.who, "mark", what, noted.why)
+        return now
+
+    now = await writer.call(marked, batch=True)
+    muted_now = service.events.figures.muted
+    (muted_now.add if now.muted else muted_now.discard)(story)
+    return json_response({"cluster": story, "muted": now.muted, "followed": now.follow is not None})
 
 
 def _noted(service: Service, request: Request) -> Noted:

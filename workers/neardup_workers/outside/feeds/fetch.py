@@ -75,16 +75,18 @@ def fetch(
     header: Mapping[str, str],
     limits: FetchLimits,
     *,
+    body: bytes | None = None,
     resolve: Any = socket.getaddrinfo,
     context: ssl.SSLContext | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Fetched:
-    """Get a resource.
+    """Get a resource, or post to one.
 
     Args:
         url: its address.
         header: fields of the request, by name.
         limits: the limits.
+        body: what is posted, ``None`` to get.
         resolve: like ``socket.getaddrinfo``.
         context: how certificates are checked; by default, by those of the system.
         now: seconds of a clock that only grows.
@@ -101,7 +103,7 @@ def fetch(
         connection = _connected(parsed, limits, resolve, context, lambda: ends - now())
         expired = _Timer(connection, ends - now())
         try:
-            answer = _answer(connection, parsed, header, limits.bytes_max)
+            answer = _answer(connection, parsed, header, body, limits.bytes_max)
         except (HTTPError, HTTPException, OSError, ValueError):
             # ValueError: the client refuses what cannot stand in a request or a header.
             # The client's own limit of a read may end it just before the timer does.
@@ -195,11 +197,14 @@ class _Timer:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
-def _answer(connection: HTTPConnection, url: Url, header: Mapping[str, str], bytes_max: int) -> Fetched:
+def _answer(
+    connection: HTTPConnection, url: Url, header: Mapping[str, str], posted: bytes | None, bytes_max: int
+) -> Fetched:
     """Return the answer of a connection, with its body if its status is 200. Raises ``FetchError`` and errors of the
     client."""
     sent = {"Host": url.netloc or "", "Accept-Encoding": _TAKEN, "Connection": "close", **header}
-    connection.request("GET", url.request_uri, headers=sent, preload_content=False, decode_content=False)
+    method = "GET" if posted is None else "POST"
+    connection.request(method, url.request_uri, posted, sent, preload_content=False, decode_content=False)
     with closing(connection.getresponse()) as response:
         received = {name.lower(): value for name, value in response.headers.items()}
         body = _body(response, bytes_max) if response.status == 200 else b""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from neardup.documents.ids import full_id, stored_id
 from neardup.stories.verdicts.rule import STATUSES
+from neardup_workers.outside.store.extra.desk import MUTED
 from neardup_workers.outside.store.extra.words import MATCHES_MAX, OF_OTHERS, query_of
 
 # Order of stories -> the key, greatest first; all have an index. ``newest`` is the story that began last, ``recent``
@@ -34,7 +35,7 @@ class Filters(NamedTuple):
     """What rows of a list have in common; ``None`` says nothing. ``text`` is searched: as words of kept documents, as
     the beginning of an id, and as a source. Times are in microseconds. ``size_max`` is of stories, ``status`` of
     documents. A story has the sources of all its documents. If ids are full ids (``separate``), ``collection`` is that
-    of the rows, and ids are searched within it."""
+    of the rows, and ids are searched within it. Stories are muted ones alone, or those that are not."""
 
     text: str | None = None
     source: str | None = None
@@ -45,6 +46,7 @@ class Filters(NamedTuple):
     status: str | None = None
     collection: str | None = None
     separate: bool = False
+    muted: bool = False
 
 
 class PageCursor(NamedTuple):
@@ -73,6 +75,7 @@ def list_stories(
         "c.last_time >= ?": filters.since, "c.first_time <= ?": filters.until,
         f"c.cluster IN ({_STORIES_OF})": None if source is None else source.lower(),
     })  # fmt: skip
+    conditions.append((f"c.cluster {'IN' if filters.muted else 'NOT IN'} ({MUTED})", ()))
     if after is not None:
         conditions.append((f"({key}, c.cluster) < (?, ?)", after))
     if filters.collection is not None:

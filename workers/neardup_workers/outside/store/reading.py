@@ -13,7 +13,7 @@ from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.rule import UPDATE
 from neardup_workers.outside.store.answers import verdict_of
-from neardup_workers.outside.store.extra import identity, sources
+from neardup_workers.outside.store.extra import desk, identity, sources
 from neardup_workers.outside.store.extra.newest import Story, newest_stories
 from neardup_workers.outside.store.listing import Filters, PageCursor, list_documents, list_stories
 
@@ -204,6 +204,7 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row, *, separate: bool
     named = connection.execute(query, (row["cluster"],)).fetchall()
     ids = [_named(one["id"], separate=separate) for one in named]
     head = connection.execute("SELECT gone, related FROM documents WHERE place = ?", (row["cluster"],)).fetchone()
+    mark = desk.mark_of(connection, row["cluster"])
     return {
         "cluster": row["cluster"],
         "size": row["size"],
@@ -218,6 +219,8 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row, *, separate: bool
         "last_time": row["last_time"] / MICROSECONDS,
         "first_date": dates[0],
         "last_date": dates[1],
+        "muted": mark.muted,
+        "followed": mark.follow is not None,
         **named_collection(ids[0][0] if ids else None),
     }
 

@@ -48,7 +48,7 @@ def _number(name: str, description: str, least: int, most: int, default: int | N
 
 def flag(request: Request, parameter: Parameter) -> bool:
     """Return a parameter that is true or false. Raises ``Refused``."""
-    value = request.query_params.get(parameter.name, str(parameter.schema["default"]).lower())
+    value = request.query_params.get(parameter.name, str(parameter.schema.get("default", False)).lower())
     return {"true": True, "false": False}[_one_of(parameter.name, value, ("true", "false"))]
 
 
@@ -143,6 +143,20 @@ WHY = Parameter("why", "the reason, for the audit log", {"type": "string", "maxL
 REPLACE = _flag("replace", "true: also if the opposite was said of the two before")
 AUDITED = Parameter("id", "lines about this id alone", {"type": "string"})  # empty: all lines
 BEFORE = _number("before", "lines with a number below: that of the last one of the page before", 1, 10**11 - 1, None)
+MUTED = _flag("muted", "true: stories that are muted, instead of those that are not")
+MUTE, FOLLOW = (
+    Parameter(name, f"{description}; without it, that stays", {"type": "boolean"})
+    for name, description in (
+        ("muted", "whether lists, the Atom feed and the web hook leave the story out"),
+        ("followed", "whether each new document of the story is an event joined"),
+    )
+)
+TO = Parameter(
+    "to",
+    "with followed=true: where these events go, a public address or one of the host of the web hook; that of the web "
+    "hook without it",
+    {"type": "string", "pattern": "^https?://[!-~]+$", "maxLength": 2_000},
+)
 READER = Parameter("reader", "who a signed address is for", {"type": "string"})
 SIGNATURE = Parameter("signature", "that of a signed address: rel=self of the feed has it", {"type": "string"})
 SORT = Parameter(

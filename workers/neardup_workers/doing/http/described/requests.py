@@ -105,6 +105,11 @@ RESPONSES: dict[str, Answered] = {
             "letters": listed(link("Letter")),
         }),
     ),
+    "marked": Answered(
+        200, "What holds of the cluster now.", JSON,
+        record({"cluster": {"type": "integer"}} | {name: {"type": "boolean"} for name in ("muted", "followed")}),
+    ),
+    "no_hook": Answered(409, "The service has no web hook, without which nothing is followed."),
     "judged": Answered(
         200, "The one that arrived later, and the cluster that it belongs to now.", JSON,
         record({"id": {"type": "string"}, "cluster": {"type": "integer"}}),
@@ -189,11 +194,16 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         "clusters", "Clusters of the window, page by page",
         ("clusters", "unchanged", "conflict", "value", "busy", *_ANY),
         (of.SORT, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.COLLECTION, of.SIZE_MIN, of.SIZE_MAX, of.SINCE, of.UNTIL,
-         of.STRIP),
+         of.STRIP, of.MUTED),
     ),
     ("get", "/v1/clusters/{cluster}"): Asked(
         "cluster", "One cluster with its members", ("cluster", "unchanged", "unknown", "value", "busy", *_ANY),
         (of.PATH_CLUSTER, of.AFTER, of.MEMBERS),
+    ),
+    ("post", "/v1/clusters/{cluster}"): Asked(
+        "mark", "Mute a cluster, or follow it: later copies obey",
+        ("marked", "unknown", "no_hook", "value", "busy", "needs_window", "full", *_ANY),
+        (of.PATH_CLUSTER, of.MUTE, of.FOLLOW, of.TO, of.WHY),
     ),
     **{
         ("post", f"/v1/{name}"): Asked(

@@ -131,6 +131,8 @@ _CLUSTER: dict[str, Schema] = {
     "first_date": _or_null("number", "Of its documents, the time of those without a date; as sources, in a list."),
     "last_date": _or_null("number"),
     "related": _or_null("integer"),
+    "muted": _with(_FLAG, "Lists, the Atom feed and the web hook leave it out."),
+    "followed": _with(_FLAG, "Each new document of it is an event joined."),
     "members": listed(link("Version")),
     "strip": listed(
         _whole(),
@@ -272,7 +274,7 @@ SCHEMAS: dict[str, Schema] = {
             "number": _whole(),
             "time": _SECONDS,
             "who": _text("The name of the token; anyone, where none is needed; start, of settings."),
-            "did": {"enum": ["remove", "settings"]},
+            "did": {"enum": ["remove", "together", "apart", "mark", "settings"]},
             "what": {"type": "object"},
             "why": _or_null("string"),
         }

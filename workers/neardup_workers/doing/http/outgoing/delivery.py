@@ -39,9 +39,10 @@ _UNSETTLED_SECONDS = _IDLE_SECONDS = 1.0
 
 
 class Sender(Protocol):
-    """Sends an event: its id, its body and the time -> why it was not taken (``Hook.send``)."""
+    """Sends an event: its id, its body, the time, and the address if it is not that of the web hook -> why it was not
+    taken (``Hook.send``)."""
 
-    def __call__(self, id_: str, body: bytes, time: float, /) -> Failed | None:
+    def __call__(self, id_: str, body: bytes, time: float, to: str | None = None, /) -> Failed | None:
         """Send an event once."""
 
 
@@ -129,21 +130,23 @@ class Delivery:
     def _sent(self, events: Sequence[Event]) -> tuple[list[Outcome], float]:
         """Send events in order; returns what came of them, and how long nothing is sent now."""
         outcomes: list[Outcome] = []
-        waiting: set[int] = set()
+        waiting: set[tuple[int, str | None]] = set()
         for event in events:
             if self._stopping.is_set():
                 break
-            if event.story in waiting:
+            if (event.story, event.to) in waiting:
                 continue
             now = self._now()
-            failed = self._send(event.id, event.body, now)
+            failed = self._send(event.id, event.body, now, event.to)
             self.observer.count("service_webhook_requests", 1, "failed" if failed else "sent")
             if failed is None:
-                self._down = 0
+                self._down = 0 if event.to is None else self._down
                 outcomes.append(Outcome(event.number))
                 continue
-            waiting.add(event.story)
+            waiting.add((event.story, event.to))
             outcomes.append(self._failed(event, failed, now))
+            if event.to is not None:  # another receiver: the web hook goes on
+                continue
             if failed.status is None or failed.status == 429 or failed.status >= 500:
                 self._down += 1
                 wait = backoff_seconds(self._down, "webhook", _DOWN_SECONDS_MAX)
@@ -156,7 +159,8 @@ class Delivery:
             self.observer.count("service_webhook_dead")
             return Outcome(event.number, failed.why)
         # If nothing answers, no event is at fault.
-        wait = 0.0 if failed.status is None else backoff_seconds(event.attempts + 1, event.id, _EVENT_SECONDS_MAX)
+        is_away = failed.status is None and event.to is None
+        wait = 0.0 if is_away else backoff_seconds(event.attempts + 1, event.id, _EVENT_SECONDS_MAX)
         return Outcome(event.number, failed.why, now + wait)
 
     def _settle(self, outcomes: Sequence[Outcome]) -> bool:

@@ -13,9 +13,12 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, LocationParseError
+from urllib3.util import parse_url
 
 from neardup.errors import ConfigError
+from neardup_workers.outside.feeds.addresses import is_public
+from neardup_workers.outside.feeds.fetch import FetchError, FetchLimits, fetch
 from neardup_workers.outside.settings.serve import ServeSettings
 
 _PREFIX = "whsec_"
@@ -24,6 +27,12 @@ _BYTES_MIN, _BYTES_MAX = 24, 64
 _SECONDS_MAX = 10.0
 # Bytes of an answer that are read, so that its connection can be used again.
 _ANSWER_BYTES_MAX = 1 << 16
+# Why an address that a person gave has taken nothing, where it is not silent.
+_WHY = {
+    "fetch_private": "the server has no public address, and is not that of the web hook",
+    "fetch_redirects": "it redirects",
+    "fetch_url": "it is no address of http or https without user and password",
+}
 
 
 class Failed(NamedTuple):
@@ -72,9 +81,12 @@ class Hook:
         self._pool = urllib3.PoolManager(retries=False, timeout=_SECONDS_MAX)
         self._header = {"Content-Type": "application/json", "User-Agent": f"neardup/{version('neardup')}"}
 
-    def send(self, id_: str, body: bytes, time: float) -> Failed | None:
-        """Send an event once; returns why it was not taken. Every status of 200 to 299 means that it was."""
+    def send(self, id_: str, body: bytes, time: float, to: str | None = None) -> Failed | None:
+        """Send an event once; returns why it was not taken. Every status of 200 to 299 means that it was. ``to``: the
+        address, if it is another one, which a person gave."""
         header = {**self._header, **signed(self._secret, id_, int(time), body)}
+        if to is not None:
+            return self._given(to, header, body)
         try:
             answer = self._pool.request(
                 "POST", self._url, body=body, headers=header, redirect=False, preload_content=False
@@ -86,6 +98,18 @@ class Hook:
         if 200 <= answer.status < 300:
             return None
         return Failed(f"status {answer.status}", answer.status, answer.headers.get("Retry-After", ""))
+
+    def _given(self, to: str, header: dict[str, str], body: bytes) -> Failed | None:
+        """Send to an address that a person gave: a public one, or one of the host of the web hook."""
+        try:
+            own = parse_url(to).netloc == parse_url(self._url).netloc
+            limits = FetchLimits(_ANSWER_BYTES_MAX, _SECONDS_MAX, 0, (lambda number: True) if own else is_public)
+            answer = fetch(to, header, limits, body=body)
+        except (FetchError, LocationParseError) as error:
+            return Failed(_WHY.get(getattr(error, "reason", "fetch_url"), "no answer"))
+        if 200 <= answer.status < 300:
+            return None
+        return Failed(f"status {answer.status}", answer.status, answer.header.get("retry-after", ""))
 
     def close(self) -> None:
         """Close the connections."""

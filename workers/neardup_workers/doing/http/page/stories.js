@@ -18,7 +18,7 @@ const address = (values) => {
 };
 
 export function stories(view, { query, signal, ready }) {
-  const asked = Object.fromEntries(['q', 'source', 'collection', 'none', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
+  const asked = Object.fromEntries(['q', 'source', 'collection', 'none', 'time', 'size', 'hidden', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
   const sort = Object.hasOwn(SORTS, asked.sort) ? asked.sort : 'size';
   const cards = el('div', { class: 'cards', 'aria-busy': 'true' }, notice('loading', 'Loading the stories'));
   const said = el('p', { class: 'quiet', role: 'status' });
@@ -47,7 +47,7 @@ export function stories(view, { query, signal, ready }) {
 
   function draw({ clusters, next }) {
     if (!own.collections && clusters.some((one) => one.collection)) for (const field of form.querySelectorAll('.apart')) field.hidden = false;
-    const filtered = asked.q || asked.source || asked.collection || asked.none || asked.time || asked.size;
+    const filtered = asked.q || asked.source || asked.collection || asked.none || asked.time || asked.size || asked.hidden;
     cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
       : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
         : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
@@ -73,7 +73,8 @@ function search(asked) {
   el('input', { name: 'collection', class: 'apart', value: asked.collection, dir: 'auto', hidden: !apart, placeholder: 'Any collection', 'aria-label': 'Collection' }),
   el('label', { class: 'apart', hidden: !apart, title: 'Documents that name no collection are one of their own: they never meet those of another one' },
     el('input', { name: 'none', type: 'checkbox', value: '1', checked: asked.none === '1' }), 'No collection'),
-  select('time', TIMES, 'Time'), select('size', SIZES, 'Size'), el('button', { type: 'submit', class: 'primary' }, 'Search'));
+  select('time', TIMES, 'Time'), select('size', SIZES, 'Size'),
+  el('label', { title: 'Stories that somebody has hidden' }, el('input', { name: 'hidden', type: 'checkbox', value: '1', checked: asked.hidden === '1' }), 'Hidden'), el('button', { type: 'submit', class: 'primary' }, 'Search'));
   for (const field of form.querySelectorAll('select, [type=checkbox]')) field.addEventListener('change', () => form.requestSubmit());
   return form;
 }
@@ -82,6 +83,7 @@ function parameters(asked, sort) {
   const values = { sort, limit: CARDS, strip: true };
   for (const name of ['q', 'source', 'collection', 'cursor']) if (asked[name]) values[name] = asked[name];
   if (asked.none) values.collection = '';
+  if (asked.hidden) values.muted = true;
   if (asked.size) values.size_min = asked.size;
   if (asked.time) values.since = Math.round(Date.now() / 1000 - Number(asked.time));
   return new URLSearchParams(values);

@@ -1,6 +1,6 @@
 // One story: its documents page by page, how it grew, its versions, and the whole of it as a file.
 
-import { get } from './api.js';
+import { get, post } from './api.js';
 import { curve } from './curve.js';
 import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownSource, source, toArticle, words } from './dom.js';
 import { differences, pairAddress } from './pair.js';
@@ -38,7 +38,7 @@ export function story(view, { rest, signal, ready, named }) {
       el('h1', { dir: 'auto', lang: language(cluster.title ?? cluster.preview), class: 'story-title' }, words(cluster.title ?? cluster.preview, original ?? 'The first document was removed')),
       el('p', { class: 'quiet' }, `${count(cluster.size)} documents${cluster.sources > 1 ? ` from ${count(cluster.sources)} sources,` : ''} ${[duration(cluster), arrived(cluster)].filter(Boolean).join(', ')}. `,
         typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
-      arrivals(cluster), growth(cluster), exports(cluster),
+      desk(cluster), arrivals(cluster), growth(cluster), exports(cluster),
       updates(cluster, signal),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
       el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => row(member, original))),
@@ -46,6 +46,24 @@ export function story(view, { rest, signal, ready, named }) {
         turn('Earlier', pages.length > 1, () => pages.pop()),
         turn('Later', typeof cluster.next === 'number', () => pages.push(cluster.next))),
     ];
+  }
+
+  /** Hide the story and its later copies, or have its new documents as events. */
+  function desk(cluster) {
+    const said = el('span', { role: 'status' });
+    const to = el('input', { name: 'to', type: 'url', 'aria-label': 'Address of its events, that of the web hook without one', placeholder: 'Address, or the web hook' });
+    const button = (name, is, text) => el('button', { type: 'button', 'data-desk': name, 'aria-pressed': String(is), onclick: async () => {
+      try {
+        const more = name === 'followed' && !is && to.value ? { to: to.value } : {};
+        const now = await post(`/v1/clusters/${cluster.cluster}?${new URLSearchParams({ [name]: !is, ...more })}`, {}, signal);
+        panel.querySelector('.desk').replaceWith(desk({ ...cluster, ...now }));
+        panel.querySelector(`[data-desk=${name}]`).focus();
+      } catch (error) {
+        if (!signal.aborted) said.textContent = [error.title, error.detail].filter(Boolean).join(' ') || 'The service does not answer.';
+      }
+    } }, text);
+    return el('p', { class: 'desk' }, button('muted', cluster.muted, 'Hide everywhere'), button('followed', cluster.followed, 'Follow'),
+      cluster.followed ? '' : to, cluster.muted ? el('span', { class: 'quiet' }, 'Hidden: lists and feeds leave it out.') : '', said);
   }
 
   function exports(cluster) {

@@ -56,6 +56,7 @@ def view_requests(sending: Sending) -> Handlers:
         ("GET", "/v1/audit"): lacking,
         ("POST", "/v1/together"): lacking,
         ("POST", "/v1/apart"): lacking,
+        ("POST", "/v1/clusters/{number:int}"): lacking,
         ("GET", "/v1/why"): lacking,
         ("POST", "/v1/why"): lacking,
         ("GET", "/v1/sources"): lacking,

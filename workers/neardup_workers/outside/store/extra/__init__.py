@@ -9,11 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from neardup_workers.outside.store.extra import audit, feeds, growth, identity, outbox, sources, words
+from neardup_workers.outside.store.extra import audit, desk, feeds, growth, identity, outbox, sources, words
 
 # The first table of each script -> the script, and what fills its tables.
 _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "audit": (audit.TABLES, None),
+    "desk": (desk.TABLES, None),
     "feeds": (feeds.TABLES, None),
     "sources": (sources.TABLES, None),
     "outbox": (outbox.TABLES, None),

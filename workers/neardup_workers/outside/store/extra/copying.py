@@ -1,5 +1,5 @@
 """What a store keeps in addition to its window, copied to another store: the queue of the web hook, the conditions of
-feeds, the audit log and the name of the store, which ids of the Atom feed contain.
+feeds, the audit log, the marks of stories and the name of the store, which ids of the Atom feed contain.
 
 Without it, a copy would send no event that waited, and say each story again to readers of its feed.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from neardup_workers.outside.store.extra import audit, feeds, identity, outbox, sources
+from neardup_workers.outside.store.extra import audit, desk, feeds, identity, outbox, sources
 
 
 class _Table(NamedTuple):
@@ -41,6 +41,7 @@ _TABLES = {
         feeds.TABLES, "reports of feeds", lambda row: isinstance(row[0], str) and _object(row[2]) is not None
     ),
     "audit": _Table(audit.TABLES, "lines of the audit log", lambda row: _object(row[4]) is not None),
+    "desk": _Table(desk.TABLES, "marks of stories", lambda row: type(row[0]) is int and row[1] in (0, 1)),
     "audited": _Table("", "settings of the last start", lambda row: _object(row[0]) is not None),
     "identity": _Table(identity.TABLES, "names of the store", lambda row: isinstance(row[0], str)),
 }

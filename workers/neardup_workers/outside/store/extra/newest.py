@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+from neardup_workers.outside.store.extra.desk import MUTED
+
 # So many stories are looked at for those that enough sources tell, and so many members of a story are shown.
 _LOOKS_MAX, _MEMBERS = 1_000, 10
 _PREVIEW_CHARACTERS = 1_000
@@ -32,8 +34,9 @@ class Story(NamedTuple):
 
 
 def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: int, limit: int) -> list[Story]:
-    """Return the stories of enough documents and sources that grew last, of the last thousand of enough documents."""
-    query = "SELECT * FROM clusters WHERE size >= ? ORDER BY last_place DESC LIMIT ?"
+    """Return the stories of enough documents and sources that grew last, of the last thousand of enough documents;
+    without those that are muted."""
+    query = f"SELECT * FROM clusters WHERE size >= ? AND cluster NOT IN ({MUTED}) ORDER BY last_place DESC LIMIT ?"
     stories: list[Story] = []
     for row in connection.execute(query, (size_min, _LOOKS_MAX)):
         if len(stories) == limit:

@@ -21,6 +21,7 @@ from neardup.documents.ids import split_id
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UPDATE
+from neardup_workers.outside.store.extra import desk
 from neardup_workers.outside.store.rows import LATE, StoredRow, values_of_more
 
 TABLES = """
@@ -42,7 +43,7 @@ CREATE TRIGGER story_ends AFTER DELETE ON clusters BEGIN
 END;
 """
 # The kinds of events.
-NEW, GROWN, UPDATED, REMOVED = ("new", "grown", "updated", "removed")
+NEW, GROWN, UPDATED, REMOVED, JOINED = ("new", "grown", "updated", "removed", "joined")
 _KIND_OF = {ORIGINAL: NEW, UPDATE: UPDATED}
 # Sources of a story that are counted at most.
 _SOURCES_MAX = 10_000
@@ -74,6 +75,7 @@ class Event(NamedTuple):
     due: float
     attempts: int
     failure: str | None
+    to: str | None = None  # the address, if it is not that of the web hook
 
 
 class Outcome(NamedTuple):
@@ -101,6 +103,11 @@ class Outbox:
             counts = row.source is not None and row.status in (ORIGINAL, DUPLICATE)
             if counts and _sources(writer, row.cluster) < _SOURCES_MAX:
                 writer.execute("INSERT OR IGNORE INTO story_sources VALUES (?, ?)", (row.cluster, row.source))
+            mark = desk.mark_of(writer, row.cluster)
+            if mark.muted:
+                continue
+            if mark.follow is not None and row.status in (DUPLICATE, UPDATE):
+                self._store(writer, JOINED, row.cluster, row.id, shown := self._document(row), text=_sentence(shown))
             if row.status in _KIND_OF:
                 self._store(writer, _KIND_OF[row.status], row.cluster, row.id, self._document(row))
             elif row.status == DUPLICATE and (reached := _grown(writer, row.cluster, self._rules)):
@@ -158,6 +165,16 @@ class Outbox:
         )
 
 
+def _sentence(document: dict[str, Any]) -> str:
+    """Return what a chat shows of a document that a followed story has got.
+
+    >>> _sentence({"id": "a", "title": "Rain", "source": "b.example", "url": "https://b.example/1"})
+    'Rain, b.example, https://b.example/1'
+    """
+    named = document["title"] or document["id"], document["source"], document["url"]
+    return ", ".join(dict.fromkeys(filter(None, named)))
+
+
 def _sources(writer: sqlite3.Connection, story: int) -> int:
     count: int = writer.execute("SELECT count(*) FROM story_sources WHERE story = ?", (story,)).fetchone()[0]
     return count
@@ -188,13 +205,17 @@ def _grown(writer: sqlite3.Connection, story: int, rules: Rules) -> dict[str, in
 
 # Sending
 
-_COLUMNS = "number, event, story, body, created, due, attempts, failure"
+_TO = "CASE WHEN kind = 'joined' THEN nullif((SELECT follow FROM desk d WHERE d.story = o.story), '') END"
+_COLUMNS = f"number, event, story, body, created, due, attempts, failure, {_TO}"
 
 
 def due(connection: sqlite3.Connection, now: float, limit: int) -> list[Event]:
     """Return the first events in order of their numbers that are due, without those whose story waits for an earlier
-    one that is not."""
-    earlier = "SELECT 1 FROM outbox e WHERE e.dead = 0 AND e.story = o.story AND e.number < o.number AND e.due > ?1"
+    one that is not; those to who follows the story have an order of their own."""
+    earlier = (
+        "SELECT 1 FROM outbox e WHERE e.dead = 0 AND e.story = o.story AND e.number < o.number AND e.due > ?1 "
+        "AND (e.kind = 'joined') = (o.kind = 'joined')"
+    )
     query = f"SELECT {_COLUMNS} FROM outbox o WHERE dead = 0 AND due <= ?1 AND NOT EXISTS ({earlier}) ORDER BY number"
     return [Event(*row) for row in connection.execute(f"{query} LIMIT ?2", (now, limit))]
 
@@ -247,7 +268,7 @@ def count(connection: sqlite3.Connection) -> tuple[int, int, float | None]:
 
 def dead(connection: sqlite3.Connection, after: int, limit: int) -> list[Event]:
     """Return dead events behind a number, in order."""
-    query = f"SELECT {_COLUMNS} FROM outbox WHERE dead = 1 AND number > ? ORDER BY number LIMIT ?"
+    query = f"SELECT {_COLUMNS} FROM outbox o WHERE dead = 1 AND number > ? ORDER BY number LIMIT ?"
     return [Event(*row) for row in connection.execute(query, (after, limit))]
 
 
