@@ -38,7 +38,10 @@ from neardup_workers.running.cli.app import app
 WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter", "serve": "serve"}
 # A view is scraped as a service, under the job of the service.
 COMMANDS = {**WORKERS, "view": "serve"}
-NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]
+NEARDUP_FILES = [
+    ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS,
+    *sorted(DEPLOY.glob("kubernetes/*")), *sorted(DEPLOY.glob("helm/**/*.yaml")),
+]  # fmt: skip
 HEALTH_PORT = StreamSettings.model_fields["health_port"].default
 SERVE_PORT = ServeSettings.model_fields["port"].default
 PARTITION_VALUES = re.compile(r"\d+")
