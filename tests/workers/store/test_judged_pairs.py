@@ -98,3 +98,26 @@ def test_what_was_said_is_restored_as_it_was(settings, tmp_path):
     assert parts == whole
     moved = [one for (kind, *_), one in zip(steps, whole, strict=True) if kind in ("together", "apart") and "id" in one]
     assert len(moved) > 9
+
+
+def test_judged_pairs_give_a_threshold_with_an_interval_and_name_what_contradicts(tmp_path):
+    """Of what was said last of each pair; a line that parts what others join is named. Few pairs give none."""
+    with world_in(tmp_path, threshold=0.3) as world:
+        for n in range(12):
+            lines = [f"{word}{n}" for word in TEXT.split()]
+            world.check(f"a{n}", " ".join(lines))
+            edited = [*lines[: 6 + n], "new", *lines[7 + n :]]
+            world.check(f"b{n}", " ".join(edited if n > 5 else lines[::-1]))
+            kind = "together" if n > 5 else "apart"
+            assert world.ask("POST", f"/v1/{kind}?a=a{n}&b=b{n}").status_code == 200
+            if n == 8:
+                found = world.ask("GET", "/v1/judged").json()
+                assert (found["same"], found["different"], found["threshold"]) == (3, 6, None)
+        found = world.ask("GET", "/v1/judged").json()
+        assert found["contradictions"] == []
+        assert (found["same"], found["different"], found["missed"], found["false"]) == (6, 6, 0, 0)
+        assert 0 < found["low"] <= found["threshold"] <= found["high"] < 1
+        for query in ("together?a=a0&b=a1", "together?a=a1&b=a2", "apart?a=a2&b=a0"):
+            assert world.ask("POST", f"/v1/{query}").status_code == 200
+        [line] = world.ask("GET", "/v1/judged").json()["contradictions"]
+        assert line == {"number": 15, "time": line["time"], "who": "anyone"}

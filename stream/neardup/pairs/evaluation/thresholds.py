@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import ConfigError
+from neardup.pairs.evaluation.resampling import interval, resampled
 
 # Digits of a threshold, at most: those of a similarity as it is shown.
 _DIGITS_MAX = 4
@@ -64,6 +65,37 @@ def propose(similarity: npt.NDArray[np.float64], same: npt.NDArray[np.bool_], fa
     wanted = high if best == 0 else low if best == len(costs) - 1 else (low + high) / 2
     counts = int(same.sum()), int((~same).sum()), int(missed[best]), int(false[best])
     return Proposed(_shortest(wanted, low, high), low, high, *counts)
+
+
+def interval_of(
+    similarity: npt.NDArray[np.float64], same: npt.NDArray[np.bool_], false_weight: float = 0.5
+) -> tuple[float, float]:
+    """Return the ends of the ranges of the best thresholds in 95 of 100 resamples of n judged pairs.
+
+    Args:
+        similarity: ``float64[n]``, each in [0, 1].
+        same: ``bool[n]``, whether the pair was judged to be one; both kinds are there.
+        false_weight: as for ``propose``.
+
+    >>> similarity = np.arange(100) / 100
+    >>> low, high = interval_of(similarity, similarity >= 0.6)
+    >>> 0.5 < low < 0.6 <= high < 0.7
+    True
+    """
+    order = np.argsort(similarity, kind="stable")
+    similarity, same = similarity[order], same[order]
+    drawn = resampled(np.eye(len(same)), np.arange(len(same)))
+    assert drawn is not None, "pairs of both kinds are two"
+    edges = np.unique(np.concatenate([[0.0], similarity, [1.0]]))
+    below = np.searchsorted(similarity, edges[1:])
+    sums = [np.vstack([np.zeros(drawn.shape[1]), np.cumsum(drawn * kind[:, None], axis=0)]) for kind in (same, ~same)]
+    missed, false = sums[0][below], sums[1][-1] - sums[1][below]
+    widths = np.diff(edges)
+    costs = false_weight * false + (1 - false_weight) * missed - 1e-9 * widths[:, None]  # of equal ones the widest
+    best = np.argmin(costs, axis=0)
+    ends = np.where((sums[0][-1] > 0) & (sums[1][-1] > 0), np.stack([edges[best], edges[best + 1]]), np.nan)
+    lows, highs = interval(ends)
+    return lows[0], highs[1]
 
 
 def _shortest(wanted: float, low: float, high: float) -> float:

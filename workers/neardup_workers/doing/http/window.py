@@ -25,6 +25,7 @@ from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.sources.names import name_of
 from neardup_workers.doing.http.access.guard import admitted, check_collection, holder_of
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
+from neardup_workers.doing.http.answers.judged import LINES_MAX, judged_values
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
 from neardup_workers.doing.http.described.parameters import (
@@ -82,6 +83,7 @@ def window_requests(writer: Writer) -> Handlers:
         ("POST", "/v1/apart"): partial(judge, writer, False),
         ("POST", "/v1/clusters/{number:int}"): partial(mark, writer),
         ("GET", "/v1/audit"): audit,
+        ("GET", "/v1/judged"): judged,
         ("GET", "/v1/sources"): sources,
         ("GET", "/v1/sources/{rest:anything}"): source,
     }
@@ -284,6 +286,12 @@ async def audit(service: Service, request: Request) -> Response:
     before, limit = number(request, BEFORE, 1 << 62), number(request, LETTERS)
     lines = await run_in_threadpool(service.reader.ask, extra.audit.read, before, limit, text(request, AUDITED))
     return json_response({"audit": lines})
+
+
+async def judged(service: Service, request: Request) -> Response:
+    """``GET /v1/judged``: the threshold that judged pairs propose, and those that contradict."""
+    said = await run_in_threadpool(service.reader.ask, extra.audit.judged, LINES_MAX)
+    return json_response(await run_in_threadpool(judged_values, said, service.settings.false_weight or 0.5))
 
 
 async def sources(service: Service, request: Request) -> Response:

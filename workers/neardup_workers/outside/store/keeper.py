@@ -192,12 +192,13 @@ class Keeper:
             return before
         self.log.keep_room()
         with suppress(_EndedError), self._step():
+            similarity = self.why(ids[0], ids[1], collection).similarity
             if (older.cluster == row.cluster) != same:
-                similarity = (self.why(ids[0], ids[1], collection).similarity or 0.0) if same else 0.0
-                row = self._moved(row, text, older.place if same else None, similarity)
+                row = self._moved(row, text, older.place if same else None, similarity or 0.0)
                 if same and row.cluster != older.cluster:
                     raise _EndedError  # the step is undone
-            audit.add(self.log.writer, noted.time, noted.who, said, {**pair, "cluster": row.cluster}, noted.why)
+            what = {**pair, "cluster": row.cluster, "similarity": similarity}
+            audit.add(self.log.writer, noted.time, noted.who, said, what, noted.why)
             return row
         return "ended_story"
 

@@ -110,6 +110,17 @@ RESPONSES: dict[str, Answered] = {
         record({"cluster": {"type": "integer"}} | {name: {"type": "boolean"} for name in ("muted", "followed")}),
     ),
     "no_hook": Answered(409, "The service has no web hook, without which nothing is followed."),
+    "judgedPairs": Answered(
+        200, "The threshold with the fewest errors among the pairs that together and apart have judged, the ends "
+        "between which 95 of 100 resamples have it, and its errors; null below ten pairs, or if all are of one kind. "
+        "contradictions: lines of the audit log that part what other lines join.",
+        JSON, record({
+            **{name: {"type": "integer"} for name in ("same", "different")},
+            **{name: {"type": ["number", "null"]} for name in ("threshold", "low", "high")},
+            **{name: {"type": ["integer", "null"]} for name in ("missed", "false")},
+            "contradictions": listed(_OBJECT),
+        }),
+    ),
     "judged": Answered(
         200, "The one that arrived later, and the cluster that it belongs to now.", JSON,
         record({"id": {"type": "string"}, "cluster": {"type": "integer"}}),
@@ -213,6 +224,10 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         )
         for name, what in (("together", "the same story"), ("apart", "two stories"))
     },
+    ("get", "/v1/judged"): Asked(
+        "judged", "The threshold that judged pairs propose, with an interval", ("judgedPairs", "value", "busy",
+        "needs_window", *_ANY),
+    ),
     ("get", "/v1/sources"): Asked(
         "sources", "What each source published, and who was first", ("sources", "value", "busy", "needs_window", *_ANY),
         (of.LIMIT, of.PART, of.BY_SOURCE, of.SKIP),

@@ -16,6 +16,7 @@ export function judge(view, { signal, ready }) {
   const panel = el('div', { class: 'judge' }, notice('loading', 'Looking for pairs around the threshold'));
   const result = el('div', { class: 'result', 'aria-live': 'polite' });
   view.append(el('h1', {}, 'Judge'), el('p', { class: 'quiet' }, 'Are the two duplicates? Press 1 for yes and 0 for no. The marks give a threshold.'), panel, result);
+  get('/v1/judged', signal).then((kept) => result.append(...held(kept))).catch(() => {});
   let pairs = [];
   let at = 0;
   let settings = null;
@@ -113,6 +114,15 @@ export function crossing(marked) {
 export function interval(marked, random = Math.random) {
   const found = Array.from({ length: RESAMPLES }, () => crossing(marked.map(() => marked[Math.floor(random() * marked.length)]))).sort((a, b) => a - b);
   return [crossing(marked), found[Math.floor(0.025 * RESAMPLES)], found[Math.ceil(0.975 * RESAMPLES) - 1]];
+}
+
+/** What the pairs give that hold for later copies, of all who judge. */
+function held({ same, different, threshold, low, high, contradictions }) {
+  const said = `${count(same)} pairs hold as one story and ${count(different)} as two`;
+  return [
+    threshold === null ? '' : el('p', { class: 'quiet held' }, `${said}: a threshold of ${threshold}, between ${low.toFixed(2)} and ${high.toFixed(2)}.`),
+    contradictions.length ? el('p', { class: 'verdict not' }, `${count(contradictions.length)} of them contradict others, the last by ${contradictions.at(-1).who}.`) : '',
+  ];
 }
 
 function told(marked, settings) {

@@ -54,6 +54,7 @@ def view_requests(sending: Sending) -> Handlers:
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("POST", "/v1/feeds"): report_feeds,
         ("GET", "/v1/audit"): lacking,
+        ("GET", "/v1/judged"): lacking,
         ("POST", "/v1/together"): lacking,
         ("POST", "/v1/apart"): lacking,
         ("POST", "/v1/clusters/{number:int}"): lacking,

@@ -61,6 +61,29 @@ def last_said(connection: sqlite3.Connection, pair: Mapping[str, Any]) -> tuple[
     return row
 
 
+class Judged(NamedTuple):
+    """What was said last of a pair of ids: the line, whether they tell the same story, the hashes of the ids, and how
+    similar the two were, ``None`` if that was not known."""
+
+    number: int
+    time: float
+    who: str
+    same: bool
+    pair: tuple[str, str, str | None]
+    similarity: float | None
+
+
+def judged(connection: sqlite3.Connection, limit: int) -> list[Judged]:
+    """Return what was said last of each pair, of so many lines, the oldest first."""
+    query = "SELECT number, time, who, did, what FROM audit WHERE did IN (?, ?) ORDER BY number DESC LIMIT ?"
+    found: dict[tuple[str, str, str | None], Judged] = {}
+    for number, time, who, did, text in connection.execute(query, (TOGETHER, APART, limit)):
+        what = json.loads(text)
+        pair = what["id_sha256"], what["other_sha256"], what["collection"]
+        found.setdefault(pair, Judged(number, time, who, did == TOGETHER, pair, what.get("similarity")))
+    return list(found.values())[::-1]
+
+
 def start(writer: sqlite3.Connection, time: float, settings: Mapping[str, Any]) -> None:
     """Add which settings have changed since the start before, in the open transaction."""
     row = writer.execute("SELECT settings FROM audited").fetchone()
