@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api dist made wheel machine sanitized check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large site dist made wheel machine sanitized check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,8 @@ demo-page: $(STAMP)  ## the page of the service while two hours of news come in 
 demo-large: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	@$(BIN)/neardup run --window-documents 200000 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
 
-api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
-	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup
+site: $(STAMP)  ## the pages of docs and of the public API with a search, in build/site; each link is checked
+	$(BIN)/python docs/make_site.py build/site
 
 # The wheel is made from the archive, as those who get the archive make it. Nothing is downloaded for it.
 dist: $(STAMP)  ## a wheel and an archive of the sources, in dist

@@ -73,7 +73,7 @@ def test_the_demo_is_one_screen_that_a_person_understands(program: Program) -> N
 
 
 def test_signatures_of_named_tuples_have_types(program: Program) -> None:
-    """``make api`` warned that it could not read them: they were text without the module that explains it."""
+    """The reference warned that it could not read them: they were text without the module that explains it."""
     done = program.code(
         "import inspect; from typing import ForwardRef; from neardup import Document, Explanation\n"
         "names = [p for kind in (Document, Explanation) for p in inspect.signature(kind).parameters.values()]\n"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -108,22 +110,29 @@ def test_the_page_of_the_book_names_tests_that_there_are() -> None:
 
 
 @pytest.mark.processes
-def test_the_reference_of_the_api_has_every_public_name(tmp_path: Path) -> None:
-    """``make api`` builds a page from the docstrings, with each name and its first sentence."""
-    options = re.search(r"/pdoc (.*) --output-directory", (ROOT / "Makefile").read_text(encoding="utf-8"))
-    assert options
-    command = [sys.executable, "-m", "pdoc", *options[1].split(), "--output-directory", str(tmp_path), "neardup"]
+def test_the_site_has_every_page_and_public_name_and_no_broken_link(tmp_path: Path) -> None:
+    """``make site``: with files that pages link to, settings and docstrings, and with what its search reads."""
+    command = [sys.executable, str(ROOT / "docs" / "make_site.py"), str(tmp_path)]
     done = subprocess.run(
-        command,
-        capture_output=True,
-        cwd=ROOT,
-        env=clean_environment(),
-        check=False,
-        timeout=PROCESS_SECONDS_MAX,
+        command, capture_output=True, cwd=ROOT, env=clean_environment(), check=False, timeout=PROCESS_SECONDS_MAX,
         text=True,
-    )
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    page = (tmp_path / "neardup.html").read_text(encoding="utf-8")
-    missing = [name for name in neardup.__all__ if f'id="{name}"' not in page]
+    page = (tmp_path / "api" / "neardup.html").read_text(encoding="utf-8")
+    missing = [name for name in (*neardup.__all__, "Config.threshold") if f'id="{name}"' not in page]
     assert missing == []
     assert "Threads may share one" in page
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert pages == {path.stem for path in (tmp_path / "docs").glob("*.html")}
+    searched = json.loads((tmp_path / "search" / "search_index.json").read_text())["docs"]
+    assert {f"docs/{name}.html" for name in pages} < {one["location"].partition("#")[0] for one in searched}
+    assert (tmp_path / "deploy" / "grafana" / "dashboards" / "neardup.json").is_file()
+
+
+def test_a_link_of_the_site_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    """To a file, or to an anchor of a page."""
+    addresses = ("b.html#no", "b.html#yes", "c.png", "https://a.example")
+    (tmp_path / "a.html").write_text("".join(f'<a href="{address}">x</a>' for address in addresses))
+    (tmp_path / "b.html").write_text('<p id="yes"></p><a href="#yes">x</a>')
+    values = runpy.run_path(str(ROOT / "docs" / "make_site.py"))
+    assert values["broken"](tmp_path) == ["a.html: b.html#no", "a.html: c.png"]
