@@ -160,6 +160,13 @@ class Events:
                 for event in kept
             )
 
+    def named(self) -> set[tuple[str, str | None]]:
+        """Return the ids that events and the latest figures name, with their collections."""
+        latest = self._figures.present()["latest"]
+        with self._lock:
+            shown = [*latest, *(event.values for event in self._buffer)]
+        return {(one[name], one.get("collection")) for one in shown for name in ("id", "duplicate_of") if one[name]}
+
     def close(self) -> None:
         """End all streams, and refuse new ones."""
         with self._lock:

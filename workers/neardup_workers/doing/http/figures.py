@@ -166,7 +166,7 @@ class Figures:
                 "seconds_p99": _quantile(times, 0.99),
                 "window_documents": int(self._window()),
                 "waiting_documents": int(self._waiting()),
-                "latest": [one for one in reversed(self._latest) if one["cluster"] not in self.muted],
+                "latest": [one for one in reversed(self._latest) if one.get("cluster") not in self.muted],
             }
 
     def history(self) -> dict[str, Any]:

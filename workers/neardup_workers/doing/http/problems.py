@@ -28,7 +28,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         413, "the document is larger than a message to the broker may be", "send less, or raise max.request.size",
     ),
     "needs_window": (
-        501, "this service shows a deployment on Kafka, and has no window of its own",
+        501, "this service shows what others decide, and has no window of its own",
         "ask a service with a window of its own (neardup serve --state)",
     ),
     "no_web_hook": (

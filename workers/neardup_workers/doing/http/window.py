@@ -63,7 +63,7 @@ from neardup_workers.outside.store.rows import StoredRow
 
 
 def window_requests(writer: Writer) -> Handlers:
-    """Return the requests that need a window, with the window of a writer."""
+    """Return the requests that need a window, with the window of a writer; ``READS`` read what it stores."""
 
     async def check_lines(service: Service, request: Request) -> Response:
         submit = partial(_submitted, writer)
@@ -82,10 +82,7 @@ def window_requests(writer: Writer) -> Handlers:
         ("POST", "/v1/together"): partial(judge, writer, True),
         ("POST", "/v1/apart"): partial(judge, writer, False),
         ("POST", "/v1/clusters/{number:int}"): partial(mark, writer),
-        ("GET", "/v1/audit"): audit,
-        ("GET", "/v1/judged"): judged,
-        ("GET", "/v1/sources"): sources,
-        ("GET", "/v1/sources/{rest:anything}"): source,
+        **READS,
     }
 
 
@@ -309,3 +306,11 @@ async def source(service: Service, request: Request) -> Response:
     if account is None:
         raise Refused("unknown_source", "name")
     return json_response(account)
+
+
+READS: Handlers = {
+    ("GET", "/v1/audit"): audit,
+    ("GET", "/v1/judged"): judged,
+    ("GET", "/v1/sources"): sources,
+    ("GET", "/v1/sources/{rest:anything}"): source,
+}

@@ -67,9 +67,10 @@ class ServeCommandOptions(CommandOptions):
     action: Annotated[
         str | None,
         typer.Argument(
-            metavar="[migrate|backup]",
+            metavar="[migrate|backup|follow]",
             help="migrate: sign the texts of --state again with other settings, into --to, and end; backup: copy "
-            "--state to --to, also of a running service, and end",
+            "--state to --to, also of a running service, and end; follow: read what a service "
+            "keeps in --state",
             show_default=False,
         ),
     ] = None  # fmt: skip

@@ -117,6 +117,18 @@ class StoreReader:
             )
             return [self._version(row) for row in rows]
 
+    def size(self) -> int:
+        """Return about how many documents there are: the distance of the newest from the oldest place."""
+        with self._connected() as connection:
+            first, last = connection.execute("SELECT min(place), max(place) FROM documents").fetchone()
+            return 0 if last is None else last - first + 1
+
+    def last(self) -> int:
+        """Return the place of the newest document, -1 without one."""
+        with self._connected() as connection:
+            newest: int | None = connection.execute("SELECT max(place) FROM documents").fetchone()[0]
+            return -1 if newest is None else newest
+
     def newest_stories(self, size_min: int, sources_min: int, limit: int) -> tuple[str, list[Story]]:
         """Return the name of the store, and the stories of enough documents and sources that grew last."""
         with self._connected() as connection:

@@ -162,12 +162,6 @@ def _time(line: Mapping[str, Any]) -> int:
 class ViewReader(StoreReader):
     """Reads a view. Any number of threads may share one."""
 
-    def size(self) -> int:
-        """Return about how many documents the view holds: the distance of the newest from the oldest place."""
-        with self._connected() as connection:
-            first, last = connection.execute("SELECT min(place), max(place) FROM documents").fetchone()
-            return 0 if last is None else last - first + 1
-
     def near(self, id_: bytes) -> tuple[Pair, ...] | None:
         """Return the pairs of an id, with earlier and later documents, the most similar first; ``None`` for an unknown
         id."""

@@ -47,13 +47,20 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
             raise Failure(Exit.USAGE, "serve backup: give serve backup --state FOLDER --to COPY")
         raise typer.Exit(back_up(Path(options.state), Path(options.to)))
     settings = load(given, options.config, ServeSettings)
+    if options.action == "follow":
+        from neardup_workers.doing.http.view.reading import serve_reading
+
+        if options.to is not None or options.salvage or settings.webhook is not None:
+            raise Failure(Exit.USAGE, "serve follow reads a window: leave out --to, --salvage and --webhook")
+        raise typer.Exit(serve_reading(settings, options.state))
     if options.action is not None:
         from neardup_workers.outside.process.compiling import Compiling, say
         from neardup_workers.outside.store.migrating import migrate
 
         if options.action != "migrate" or options.to is None or options.salvage:
             raise Failure(
-                Exit.USAGE, f"serve {options.action}: give serve migrate or backup --state OLD --to NEW, or no word"
+                Exit.USAGE,
+                f"serve {options.action}: use serve migrate, backup (--state OLD --to NEW), follow, or no word",
             )
         with Compiling(say):
             raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
