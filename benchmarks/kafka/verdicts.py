@@ -259,6 +259,6 @@ def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     )  # fmt: skip
     no, similarities = np.zeros(n, np.bool_), np.zeros(n, np.float32)
     zeros = np.zeros(n, np.int64)
-    compared = none, similarities, zeros
+    compared = none, similarities, zeros, np.zeros(n, np.uint8)
     verdicts = Verdicts(np.zeros(n, np.uint8), places, none, similarities, none, none, none, no, no, *compared)
     return DecidedRows(first + np.arange(n), rows, verdicts, [None] * n, no, zeros, np.full(n, NO_RANK), zeros)

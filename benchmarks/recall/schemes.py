@@ -22,6 +22,7 @@ RECALL: dict[str, str] = {
     "identical": exact.RECALL,
     "passages": passages.ID,
     "parts": quotes.LAW,
+    "signals": sets.ID,
     "hyperplane": vectors.RECALL,
     "hyperplane_dot": vectors.RECALL,
     "p_stable": vectors.RECALL,

@@ -8,7 +8,7 @@ from itertools import combinations
 from cases import Case, every_case
 
 from neardup import Deduplicator, Document
-from neardup.documents.document import EXPLANATIONS
+from neardup.pairs.explanations.explain import EXPLANATIONS
 
 
 def stream_of(case: Case, seed: int, size: int) -> list[Document]:

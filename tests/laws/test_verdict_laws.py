@@ -11,8 +11,9 @@ from cases import Case, every_case
 from verdict_model import Compared, Event, VerdictModel
 
 from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
+from neardup.documents.document import SIGNALS
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS
-from neardup.pairs.comparing import compared, is_novel
+from neardup.pairs.comparing import compared, is_compared
 from neardup.pairs.pair_rule import compares_directly
 from neardup.pairs.window_message import WireError
 from neardup.schemes.rows import SCHEMES
@@ -40,8 +41,8 @@ def directly(config: Config, documents: Sequence[Document]) -> Callable[[int, in
 
     def compare(one: int, other: int) -> Compared:
         sides = (batch.evidence.select(np.array([row[content]])) for content in (one, other))
-        ((similarity, said, new_numbers),) = compared(config, *sides).tolist()
-        return Compared(similarity, said, int(new_numbers))
+        ((similarity, said, new_numbers, signal),) = compared(config, *sides).tolist()
+        return Compared(similarity, said, int(new_numbers), int(signal))
 
     return compare
 
@@ -67,10 +68,11 @@ def modelled(
         if SCHEMES[config.scheme].shared is not None and pair.similarity < 1:
             continue  # what shares a passage is no duplicate
         earlier, later = sorted((place[pair.older], place[pair.newer]))
-        if pair.similarity < config.tuning.score_min and not leads(later, earlier, pair.similarity):
+        is_pair = pair.similarity >= config.tuning.score_min or pair.signal is not None
+        if not is_pair and not leads(later, earlier, pair.similarity):
             continue
         found.setdefault(later, []).append((earlier, float(np.float32(pair.similarity))))
-    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content, compare, novel=is_novel(config))
+    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content, compare, novel=is_compared(config))
     out = []
     for n, document in enumerate(documents):
         if n in refused:
@@ -93,6 +95,7 @@ def modelled(
                 against=decision.against,
                 said=decision.said or None,
                 new_numbers=decision.new_numbers or None,
+                signal=SIGNALS[decision.signal - 1] if decision.signal else None,
             )
         )
     return out

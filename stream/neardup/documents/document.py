@@ -37,6 +37,7 @@ class Document(NamedTuple):
         url: where it can be read.
         title: its headline.
         collection: documents of different collections never meet; ``Config.collection_field`` must be set.
+        picture: the hash of its picture, of scheme ``signals``: bytes, or hexadecimal digits as ``imagehash`` writes.
 
     A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
 
@@ -56,8 +57,11 @@ class Document(NamedTuple):
     url: str | None = None
     title: str | None = None
     collection: str | None = None
+    picture: bytes | str | None = None
 
 
+# What a document has besides its text that can say which story it tells: attributes of ``Document``.
+SIGNALS = ("title", "vector", "picture")
 # The values of many documents: ``map`` with these takes a third of the time of a comprehension.
 ID, TEXT, TIMESTAMP, COLLECTION = map(attrgetter, ("id", "text", "timestamp", "collection"))
 
@@ -153,6 +157,7 @@ class Pair(NamedTuple):
     Attributes:
         collection: of both documents, no part of the tuple; ``None`` without one.
         relation: of scheme ``passages``, of the newer document to the older one; no part of the tuple.
+        signal: of scheme ``signals``: the one of ``SIGNALS`` that makes the pair; no part of the tuple.
 
     Example:
         >>> Pair("a", "b", similarity=0.93, buckets=11).newer
@@ -176,17 +181,23 @@ class Pair(NamedTuple):
         value: Relation | None = getattr(self, "relation_", None)
         return value
 
+    @property
+    def signal(self) -> str | None:
+        """Of scheme ``signals``: the one of ``SIGNALS`` that makes the pair; ``None`` if the texts do."""
+        value: str | None = getattr(self, "signal_", None)
+        return value
+
 
 class CollectionPair(Pair):
     """A pair with a collection or a relation: it unpacks like any other, and equals pairs of its collection alone."""
 
     def __new__(
         cls, older: str, newer: str, similarity: float, buckets: int, collection: str | None = None,
-        relation: Relation | None = None,
+        relation: Relation | None = None, signal: str | None = None,
     ) -> "CollectionPair":  # fmt: skip
         """Make a pair of these."""
         pair = super().__new__(cls, older, newer, similarity, buckets)
-        pair.__dict__.update(collection_=collection, relation_=relation)
+        pair.__dict__.update(collection_=collection, relation_=relation, signal_=signal)
         return pair
 
     def __eq__(self, other: object) -> bool:
@@ -195,7 +206,7 @@ class CollectionPair(Pair):
     __hash__ = Pair.__hash__
 
     def __repr__(self) -> str:
-        named = {"collection": self.collection, "relation": self.relation}
+        named = {"collection": self.collection, "relation": self.relation, "signal": self.signal}
         more = "".join(f", {name}={value!r}" for name, value in named.items() if value is not None)
         return f"{super().__repr__()[:-1]}{more})"
 
@@ -240,6 +251,8 @@ class Verdict(NamedTuple):
             something new to.
         said: with ``novelty``, the part of the text that the version ``matched`` or ``against`` has said, in [0, 1].
         new_numbers: how many numbers of the text that version lacks; ``None`` for none.
+        signal: of scheme ``signals``, of an update: the one of ``SIGNALS`` by which it tells the story of ``matched``;
+            ``None`` if its text does.
         new: what the text says that that version does not say, numbers first, at most 16; of an original and an update.
         reason: why the document was refused, a key of ``REASONS``.
     """
@@ -258,6 +271,7 @@ class Verdict(NamedTuple):
     against: int | None = None
     said: float | None = None
     new_numbers: int | None = None
+    signal: str | None = None
     new: tuple[NewWord, ...] = ()
     reason: str | None = None
 
@@ -279,6 +293,7 @@ class Explanation(NamedTuple):
         sides: with a relation and both texts, the older and the newer text in pieces, of which the common ones have
             numbers.
         novelty: with ``novelty``, what the newer document adds to the older one.
+        signal: of scheme ``signals``: the one of ``SIGNALS`` that makes the pair; ``None`` if the texts do.
     """
 
     older: str
@@ -293,27 +308,7 @@ class Explanation(NamedTuple):
     relation: Relation | None = None
     sides: tuple[tuple[Marked, ...], ...] = ()
     novelty: Novelty | None = None
-
-
-# Every reason of an explanation, and its sentence.
-EXPLANATIONS: dict[str, str] = {
-    "pair": "they are a pair",
-    "unknown": "no version of the id is in the window: it was never added, or has left the window",
-    "removed": "the id was removed",
-    "refused": "the document cannot be used",
-    "same_id": "versions of one id are no pair",
-    "collection": "they are in different collections",
-    "window": "their times differ by more than window_seconds",
-    "late": "the newer one came later than lateness_seconds, when the older one had left the window",
-    "no_bucket": "they share no bucket",
-    "few_buckets": "they share fewer buckets than buckets_shared_min",
-    "conditions": "a condition of the scheme does not hold",
-    "score": "their similarity is below the least score of a pair",
-    "copy": "one of them has a copy in the window, which makes the pair instead",
-    "truncated": "the probe of the newer one reached a limit of candidates before it came to the older one",
-    "decided": "the decision compared the two directly; they met in no probe, or not within window_seconds",
-    "version": "the decision compared the newer one with another version of the older one",
-}
+    signal: str | None = None
 
 
 class Refusal(NamedTuple):

@@ -71,5 +71,6 @@ def pairs_across(matcher: Matcher, batch: Batch, part: Slice) -> Across:
         older, newer, matches.older_times[rows], matches.newer_times[rows],
         np.where(identical, 1.0, matches.similarity[rows]), matches.buckets[rows],
         None if matches.shared is None else matches.shared.select(rows),
+        signals=None if matches.signals is None else matches.signals[rows],
     )  # fmt: skip
     return Across(found.within_collections(), collections_of(older))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from neardup.documents.pieces import NewWord, Novelty
 from neardup.features.said.new_words import new_words
-from neardup.pairs.pair_rule import Judged, scored
+from neardup.pairs.pair_rule import Judged, by_signal, scored
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, Said, ragged_values
 from neardup.schemes.rows import SCHEMES
@@ -70,6 +70,11 @@ def is_novel(config: Config) -> bool:
     return config.novelty != "off"
 
 
+def is_compared(config: Config) -> bool:
+    """Return whether a pair may be of documents that do not repeat each other, so that verdicts compare contents."""
+    return is_novel(config) or bool(SCHEMES[config.scheme].signals)
+
+
 def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
     """Return whether m texts say nothing that the others have not said, ``bool[m]``: no new number and, with
     ``words``, no name for another and hardly a new word."""
@@ -105,19 +110,20 @@ def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np
     """Compare m documents with m contents for a verdict, by their evidence.
 
     Returns:
-        ``float32[m, 3]``: first the similarity of a document that repeats the content, in [0, 1]; the similarity less
+        ``float32[m, 4]``: first the similarity of a document that repeats the content, in [0, 1]; the similarity less
         ``NEW_LESS`` of one that makes a pair with it, says something new and tells the same story, less twice that if
         it tells another one; -1 of others. Then the part of the document that the content says, in [0, 1], and how many
-        of its numbers are new; both 0 without ``novelty``.
+        of its numbers are new; both 0 without ``novelty``. Then the number of the signal by which it tells the same
+        story without being near in its text, 0 for none.
     """
     scheme, tuning = SCHEMES[config.scheme], config.tuning
     common = scheme.common(newer, older, config.plan)
     similarity = scored(common, tuning.score_min, exact_score=tuning.exact_score)
     said = said_of(config, newer, older)
-    out = np.zeros((len(similarity), 3), np.float32)
+    out = np.zeros((len(similarity), 4), np.float32)
     if said is None:
         out[:, 0] = similarity
-        return out
+        return _with_signals(out, common)
     is_pair = similarity >= 0
     repeats = says_nothing_new(config, said) & (is_pair | (config.novelty == "words"))
     measured = scored(common, 0.0, exact_score=tuning.exact_score)
@@ -129,6 +135,17 @@ def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np
         back = said_of(config, older.select(rows), newer.select(rows))
         is_same = back is not None and _same_story(said, back, rows)
         out[rows, 0] = similarity[rows] - np.where(is_same, NEW_LESS, 2 * NEW_LESS)
+    return _with_signals(out, common)
+
+
+def _with_signals(out: npt.NDArray[np.float32], common: Common) -> npt.NDArray[np.float32]:
+    """Let those that neither repeat a content nor continue its story in their texts continue it by another signal."""
+    if not len(common.signals):
+        return out
+    apart = (out[:, 0] == -1) | (out[:, 0] < -NEW_LESS)
+    rows = np.flatnonzero((common.signals > 0) & common.conditions & apart)
+    strengths = by_signal(common, common.similarity, common.signals)
+    out[rows, 0], out[rows, 3] = strengths[rows] - NEW_LESS, common.signals[rows]
     return out
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from neardup.documents.dates import SECONDS_MAX, date_seconds
-from neardup.documents.document import Document, Neighbour, Relation
+from neardup.documents.document import Document, Relation
 from neardup.documents.ids import SEPARATOR
 from neardup.documents.paths import has_field, text_at, value_at
 from neardup.errors import Reason
@@ -141,7 +141,7 @@ def _with_collection(document: Document, collection: Any) -> Document | Reason:
     name = str(collection) if type(collection) is int else collection
     if type(name) is not str or SEPARATOR in name:
         return Reason("collection")
-    return Document(*document[:-1], name)
+    return Document(*document[:-2], name, document.picture)
 
 
 def _with_source(document: Document, value: dict[str, Any], field: str) -> Document:
@@ -149,12 +149,14 @@ def _with_source(document: Document, value: dict[str, Any], field: str) -> Docum
     source, url, title = value_at(value, field), value.get("url"), value.get("title")
     if source is None and url is None and title is None:
         return document
-    id_, text, timestamp, tokens, vector, fields, rank, *_ = document  # ``_replace`` takes three times as long
+    # ``_replace`` takes three times as long
+    id_, text, timestamp, tokens, vector, fields, rank, *_, picture = document
     return Document(
         id_, text, timestamp, tokens, vector, fields, rank,
         source if type(source) is str else None,
         url[:URL_CHARACTERS_MAX] if type(url) is str else None,
         title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
+        None, picture,
     )  # fmt: skip
 
 
@@ -197,13 +199,31 @@ def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
     return Document(id_, timestamp=timestamp, fields=named)
 
 
+def _signals(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
+    """A text; and its title, vector and the hash of its picture (hexadecimal digits), if it has them."""
+    document, title, picture = _text(value, fields, id_, timestamp), value.get("title"), value.get("picture")
+    vector = None if value_at(value, fields.vector) is None else _vector(value, fields, id_, timestamp)
+    if isinstance(document, Reason) or isinstance(vector, Reason):
+        return document if isinstance(document, Reason) else vector  # type: ignore[return-value]
+    return document._replace(
+        vector=vector and vector.vector,
+        title=title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
+        picture=picture if type(picture) is str else None,
+    )
+
+
 # What a document brings in addition to id and time -> the function that reads it: a document, or the reason why not.
 KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | Reason]] = {
     "text": _text,
     "tokens": _tokens,
     "vector": _vector,
     "record": _record,
+    "signals": _signals,
 }
+
+
+# The kinds whose documents have a text.
+OF_TEXTS = ("text", "signals")
 
 
 def encode_matches(matches: Matches, older_collections: Sequence[str | None] | None = None) -> bytes:
@@ -245,7 +265,7 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
             yield more | named_collection(collection)
         return
     if matches.shared is None:
-        yield from ({} for _ in matches.older)
+        yield from ({"signal": name} if name else {} for name in matches.signal_names())
         return
     for relation in relations_of(matches.shared, matches.older):
         yield relation_values(relation)
@@ -261,21 +281,6 @@ def relation_values(relation: Relation) -> dict[str, Any]:
 def relation_line(relation: Relation) -> dict[str, Any]:
     """Return a relation as values of JSON."""
     return {"relation_to": relation.id} | relation_values(relation)
-
-
-def encode_nearest(
-    ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]], collections: Sequence[str | None] | None = None
-) -> bytes:
-    """Documents with their neighbours as lines of compact JSON, one each: id, nearest (id, similarity, probability),
-    and the collection, if it has one.
-
-    Numbers are rounded to 4 digits. The lines are safe to show, see ``escape_unprintable``.
-
-    >>> encode_nearest(["a"], [[Neighbour("b", 0.93, 0.99912)]])
-    b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\\n'
-    """
-    rows = zip(ids, neighbours, collections or [None] * len(ids), strict=True)
-    return escape_unprintable(b"".join([_encode_nearest(*row) for row in rows]))
 
 
 def escape_unprintable(json_lines: bytes) -> bytes:
@@ -294,19 +299,6 @@ def escape_unprintable(json_lines: bytes) -> bytes:
 def _encode_pair(older: str, newer: str, similarity: float, buckets: int, shared: Mapping[str, Any]) -> bytes:
     pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets, **shared}
     return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _encode_nearest(id_: str, neighbours: Sequence[Neighbour], collection: str | None) -> bytes:
-    nearest = [
-        {
-            "id": one.id,
-            "similarity": round(one.similarity, SIMILARITY_DIGITS),
-            "probability": round(one.probability, SIMILARITY_DIGITS),
-        }
-        for one in neighbours
-    ]
-    line = {"id": id_, "nearest": nearest, **named_collection(collection)}
-    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _second_look(line: bytes) -> Any:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import HALF, RELATIONS, CollectionPair, Pair, Relation
+from neardup.documents.document import HALF, RELATIONS, SIGNALS, CollectionPair, Pair, Relation
 from neardup.documents.ids import bare_ids, collections_of
 from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
-from neardup.schemes.interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
+from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME, BandTable
 
@@ -32,18 +32,21 @@ class Judged(NamedTuple):
     """The result of ``judge`` for m candidates.
 
     ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``keys`` (``int32[m]``): how many keys are
-    common. Identical content has similarity 1 and at least 1 common key.
+    common. Identical content has similarity 1 and at least 1 common key. ``signals`` (``uint8[m]``): the one that makes
+    the pair, 0 for the text; empty where the scheme has one.
     """
 
     is_pair: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]
     keys: npt.NDArray[np.int32]
+    signals: npt.NDArray[np.uint8] = ONE_SIGNAL
 
 
 class Matches(NamedTuple):
     """m pairs as columns: ids, event times in microseconds (``NO_TIME`` where a document has no time), similarity in
     [0, 1], number of common keys; where they share something, of the older and of the newer text, if the scheme knows;
-    and their collections, if there are any."""
+    and their collections, if there are any; and which signal makes each (``uint8[m]``, 0 for the text), if there are
+    several."""
 
     older: list[str]
     newer: list[str]
@@ -53,15 +56,22 @@ class Matches(NamedTuple):
     buckets: npt.NDArray[np.int32]
     shared: Shared | None = None
     collections: list[str | None] | None = None
+    signals: npt.NDArray[np.uint8] | None = None
 
     def pairs(self) -> list[Pair]:
         """Return the columns as pairs."""
         columns = self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()
-        if self.collections is None and self.shared is None:
+        if self.collections is None and self.shared is None and self.signals is None:
             return list(map(Pair, *columns))
         nothing = [None] * len(self.older)
         relations = nothing if self.shared is None else relations_of(self.shared, self.older)
-        return list(map(CollectionPair, *columns, self.collections or nothing, relations))
+        return list(map(CollectionPair, *columns, self.collections or nothing, relations, self.signal_names()))
+
+    def signal_names(self) -> list[str | None]:
+        """Return the signal that makes each pair, ``None`` for the text."""
+        if self.signals is None:
+            return [None] * len(self.older)
+        return [SIGNALS[number - 1] if number else None for number in self.signals.tolist()]
 
     def select(self, rows: npt.NDArray[np.int64]) -> Matches:
         """Return some pairs, in the given order."""
@@ -71,6 +81,7 @@ class Matches(NamedTuple):
             self.newer_times[rows], self.similarity[rows], self.buckets[rows],
             None if self.shared is None else self.shared.select(rows),
             None if self.collections is None else [self.collections[row] for row in at],
+            None if self.signals is None else self.signals[rows],
         )  # fmt: skip
 
     def within_collections(self) -> Matches:
@@ -88,18 +99,22 @@ def joined(parts: Sequence[Matches]) -> Matches:
     """Return the pairs of several ``Matches`` one after the other."""
     if len(parts) == 1:
         return parts[0]
-    older, newer, older_times, newer_times, similarity, buckets, shared, collections = zip(*parts, strict=True)
-    known, named = ([part for part in column if part is not None] for column in (shared, collections))
+    older, newer, older_times, newer_times, similarity, buckets, shared, collections, signals = zip(*parts, strict=True)
+    known, named, of_signals = (
+        [part for part in column if part is not None] for column in (shared, collections, signals)
+    )
     return Matches(
         [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part],
         np.concatenate(older_times), np.concatenate(newer_times), np.concatenate(similarity), np.concatenate(buckets),
         joined_shared(known) if known else None, [name for part in named for name in part] if named else None,
+        np.concatenate(of_signals) if of_signals else None,
     )  # fmt: skip
 
 
 def judge(
-    common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int, *, exact_score: bool
-) -> Judged:
+    common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int, *, exact_score: bool,
+    text_min: float | None = None,
+) -> Judged:  # fmt: skip
     """Decide which of m candidates are pairs.
 
     A candidate is a pair if its similarity is at least ``score_min`` and if it is identical content or the two items
@@ -115,12 +130,18 @@ def judge(
         score_min: least similarity of a pair, in [0, 1].
         shared_min: least number of common keys, at least 1.
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
+        text_min: similarity from which the text makes a pair and no other signal does, by default ``score_min``.
     """
     similarity = np.where(identical, 1.0, _measured(common, score_min, exact_score))
     related = common.conditions & (common.keys >= shared_min)
     # Contents that are equal agree in every key; some schemes have none for so small a content.
     keys = np.where(identical, np.maximum(common.keys, 1), common.keys)
-    return Judged((related | identical) & (similarity >= score_min), similarity, keys)
+    is_pair = (related | identical) & (similarity >= score_min)
+    if not len(common.signals):
+        return Judged(is_pair, similarity, keys)
+    by_text = identical | (similarity >= (score_min if text_min is None else text_min))
+    signals = np.where(by_text | ~related, np.uint8(0), common.signals)
+    return Judged(is_pair | (signals > 0), by_signal(common, similarity, signals), keys, signals)
 
 
 def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
@@ -134,6 +155,14 @@ def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArra
     """
     similarity = _measured(common, score_min, exact_score)
     return np.where(common.conditions & (similarity >= score_min), similarity, -1.0)
+
+
+def by_signal(
+    common: Common, similarity: npt.NDArray[np.float64], signals: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.float64]:
+    """Return the similarities of m pairs by the signal that makes each, ``float64[m]``: ``similarity`` where it is the
+    text (0). That of another signal is never 1, which says that the contents are equal."""
+    return np.where(signals > 0, np.minimum(common.strengths, ESTIMATE_MAX), similarity)
 
 
 def _measured(common: Common, score_min: float, exact_score: bool) -> npt.NDArray[np.float64]:
@@ -239,7 +268,7 @@ def orient(arrived: Matches) -> Matches:
     Args:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
     """
-    older, newer, older_times, newer_times, _, _, shared, _ = arrived
+    older, newer, older_times, newer_times, _, _, shared, *_ = arrived
     timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
     swap = timed & (newer_times < older_times)
     if not swap.any():
@@ -249,7 +278,7 @@ def orient(arrived: Matches) -> Matches:
         older[i], newer[i] = newer[i], older[i]
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
     swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
-    return swapped._replace(collections=arrived.collections)
+    return swapped._replace(collections=arrived.collections, signals=arrived.signals)
 
 
 def named(
@@ -267,7 +296,8 @@ def named(
         separate: ids are full ids, of collections.
     """
     names, times = (table.ids(slots), batch.ids_at(items)), (table.times(slots), batch.times[items])
-    matches = orient(Matches(*names, *times, pairs.similarity, pairs.buckets, pairs.shared))
+    older, newer = names
+    matches = orient(pairs._replace(older=older, newer=newer, older_times=times[0], newer_times=times[1]))
     return matches.within_collections() if separate else matches
 
 

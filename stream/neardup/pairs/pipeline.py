@@ -280,9 +280,10 @@ class Matcher:
         common = self.common(batch, candidates.items, candidates.slots)
         judged = judge(
             common, candidates.identical, self.score_min, self.config.buckets_shared_min,
-            exact_score=self.config.tuning.exact_score,
+            exact_score=self.config.tuning.exact_score, text_min=self.config.tuning.score_min,
         )  # fmt: skip
         is_near = judged.is_pair & (judged.similarity >= self.config.tuning.score_min)
+        is_near |= judged.signals > 0 if len(judged.signals) else False
         losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, is_near)
         is_other = is_near & ~candidates.identical
         documents = documents_of(candidates.items[is_other], candidates.items[is_near], losses)
@@ -297,6 +298,7 @@ class Matcher:
             sides = self.evidence(slots), batch.evidence.select(items)
             shared = shared_of(self._scheme, *sides, candidates.identical[rows], plan)
         pairs = NO_MATCHES._replace(similarity=judged.similarity[rows], buckets=judged.keys[rows], shared=shared)
+        pairs = pairs._replace(signals=judged.signals[rows]) if len(judged.signals) else pairs
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
         return pairs, items, slots, losses, self._leads(batch, every.select(met))

@@ -28,7 +28,7 @@ from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_lon
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
 from neardup.pairs.batches import MICROSECONDS, Batch, id_column, microseconds_of, times_of
-from neardup.pairs.json_lines import Unread, event_seconds, unread_time
+from neardup.pairs.json_lines import OF_TEXTS, Unread, event_seconds, unread_time
 from neardup.window import NO_TIME
 
 _T = TypeVar("_T")
@@ -150,7 +150,7 @@ def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) ->
         else set(map(type, map(COLLECTION, documents))) <= {NoneType, str}
         and SEPARATOR not in "".join(filter(None, map(COLLECTION, documents)))
     )
-    if kind == "text":
+    if kind in OF_TEXTS:
         known = known and set(map(type, map(TEXT, documents))) <= {str}
     if known and kind != "record":
         return {}
@@ -167,7 +167,7 @@ def _wrong_value(document: Document, kind: str) -> str | None:
     time = document.timestamp
     if isinstance(time, bool) or not isinstance(time, float | int | np.floating | np.integer | None):
         return "timestamp_type"
-    if kind == "text" and not isinstance(document.text, str):
+    if kind in OF_TEXTS and not isinstance(document.text, str):
         return "text_type" if document.text is not None else "no_text"
     if kind == "record" and document.fields is not None:
         fields = document.fields

@@ -51,8 +51,9 @@ class LibraryOptions(Declared):
     scheme: str = setting(
         default="one_permutation",
         description="how near-duplicates are found: one_permutation, minhash, records, grid, permutation, "
-        "partial_minhash, grouped, prefix, identical, passages, parts, hyperplane, hyperplane_dot, p_stable, "
-        "bit_sampling; with options of the scheme as in records:keys=email,bands=16, which neardup help schemes lists",
+        "partial_minhash, grouped, prefix, identical, passages, parts, signals, hyperplane, hyperplane_dot, "
+        "p_stable, bit_sampling; with options of the scheme as in records:keys=email,bands=16, which neardup help "
+        "schemes lists",
     )
     shingles: str = setting(
         default="chars",

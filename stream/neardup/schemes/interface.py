@@ -74,6 +74,7 @@ class Evidence(NamedTuple):
 
 
 EACH_ADDED: npt.NDArray[np.int64] = np.empty(0, np.int64)
+ONE_SIGNAL: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
 
 class Keys(NamedTuple):
@@ -99,12 +100,16 @@ class Common(NamedTuple):
     """What m pairs of evidence have in common.
 
     ``keys`` (``int32[m]``): number of common keys. ``conditions`` (``bool[m]``): whether all AND conditions of the
-    scheme hold. ``similarity`` (``float64[m]``): in [0, 1].
+    scheme hold. ``similarity`` (``float64[m]``): in [0, 1]. Of documents with several signals, ``signals``
+    (``uint8[m]``) is the number of one but the text that makes them a pair, 0 for none, and ``strengths``
+    (``float64[m]``) their similarity by it; both are empty where a scheme has one signal.
     """
 
     keys: npt.NDArray[np.int32]
     conditions: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]
+    signals: npt.NDArray[np.uint8] = ONE_SIGNAL
+    strengths: npt.NDArray[np.float64] = np.empty(0)
 
 
 class Shared(NamedTuple):
@@ -239,6 +244,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     part_min: Callable[[PlanT], float | None] = lambda plan: None
     # settings that have another default here: values of fields of ``Parameters``
     defaults: Mapping[str, object] = MappingProxyType({})
+    # the signals of a document but its text, by number less 1: they join stories and drop nothing
+    signals: tuple[str, ...] = ()
     # a document that only probes, changed so that it can be compared; None: it is compared as it is
     query: Callable[[Document, PlanT], Document] | None = None
 

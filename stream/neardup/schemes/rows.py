@@ -26,6 +26,7 @@ _MODULES = {
     "identical": ("neardup.schemes.kinds.identical", "SCHEME"),
     "passages": ("neardup.schemes.kinds.passages", "SCHEME"),
     "parts": ("neardup.schemes.kinds.parts", "SCHEME"),
+    "signals": ("neardup.schemes.kinds.signals", "SCHEME"),
     "hyperplane": ("neardup_textbook.kinds.vectors", "HYPERPLANE"),
     "hyperplane_dot": ("neardup_textbook.kinds.vectors", "HYPERPLANE_DOT"),
     "p_stable": ("neardup_textbook.kinds.vectors", "P_STABLE"),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* documents have no time, such 
 
 VERDICT = (
     "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late", "against",
-    "said", "new_numbers", "new",
+    "said", "new_numbers", "signal", "new",
 )  # fmt: skip
 
 
@@ -117,8 +117,8 @@ def test_ids_may_be_integers_and_stay_as_they_are() -> None:
     found = dedup.decide_table(given, id_field="key", text_field="body", timestamp_field="at", timestamp_unit="ms")
     assert found.to_pylist()[1] == {
         "key": 20, "status": "duplicate", "duplicate_of": 10, "similarity": 1.0, "cluster": 0, "related": None,
-        "previous": None, "matched": 0, "late": False, "against": None, "said": None, "new_numbers": None, "new": None,
-        "reason": None,
+        "previous": None, "matched": 0, "late": False, "against": None, "said": None, "new_numbers": None,
+        "signal": None, "new": None, "reason": None,
     }  # fmt: skip
     assert dedup.remove("10") == 1
 

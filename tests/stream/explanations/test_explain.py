@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quick_parameters import examples
 
 from neardup import Config, Deduplicator, Document
-from neardup.documents.document import EXPLANATIONS
+from neardup.pairs.explanations.explain import EXPLANATIONS
 from neardup.pairs.explanations.passages import passages
 from neardup.window import again
 

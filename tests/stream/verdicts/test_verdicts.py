@@ -57,7 +57,7 @@ def run(decisions, events, first_place=0):
             (events[i].content, decisions.contents[row]) for i, row in zip(items.tolist(), rows.tolist(), strict=True)
         ]
         assert len(set(zip(items.tolist(), rows.tolist(), strict=True))) == len(asked)
-        return np.array([decisions.compare(*pair) for pair in asked], np.float32).reshape(-1, 3)
+        return np.array([decisions.compare(*pair) for pair in asked], np.float32).reshape(-1, 4)
 
     verdicts = decisions.decide(arrivals, found, compare if decisions.compare else None)
     places = {number: place for place, number in decisions.numbers.items()}
@@ -71,6 +71,7 @@ def run(decisions, events, first_place=0):
                 float(verdicts.similarities[i]), None if related < 0 else related, None if previous < 0 else previous,
                 None if matched < 0 else matched, bool(verdicts.equal[i]), bool(verdicts.late[i]),
                 None if against < 0 else against, float(verdicts.said[i]), int(verdicts.new_numbers[i]),
+                int(verdicts.signals[i]),
             )
         )  # fmt: skip
     return out

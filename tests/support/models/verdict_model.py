@@ -32,15 +32,17 @@ class Decision(NamedTuple):
     against: int | None = None
     said: float = 0.0
     new_numbers: int = 0
+    signal: int = 0
 
 
 class Compared(NamedTuple):
     """What a comparison says: the similarity, of a pair that says something new less 4 if it tells the same story and
-    less 8 if not; how much was said; new numbers."""
+    less 8 if not; how much was said; new numbers; the signal that says so."""
 
     similarity: float
     said: float = 0.0
     new_numbers: int = 0
+    signal: int = 0
 
 
 @dataclass(eq=False)
@@ -212,7 +214,8 @@ class VerdictModel:
             joins = [one for one in direct if one[3].similarity >= 0 or one[2].id == row.id]
             joins = joins or [one for one in direct if one[3].similarity >= -4]
             best = max(joins or direct, key=lambda one: (one[2].id == row.id, _steps(one[0]), -self.tie(one[1])))
-            out = out._replace(said=best[3].said, new_numbers=best[3].new_numbers, against=None if joins else best[1])
+            _, said, new_numbers, signal = best[3]
+            out = out._replace(said=said, new_numbers=new_numbers, signal=signal, against=None if joins else best[1])
             if joins:
                 return self._joined(row, best[2], best[0], best[1], False, late, out, is_new=best[3].similarity < -2)
         related = max(near, key=lambda one: one[:2])[2] if near else version

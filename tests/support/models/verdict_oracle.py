@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from verdict_model import Compared, Decision, Event, VerdictModel
 
-from neardup.documents.document import Column, Document, Refusal, Verdict
+from neardup.documents.document import SIGNALS, Column, Document, Refusal, Verdict
 from neardup.pairs.batches import CONTENT_HALF
 from neardup.pairs.comparing import compared
 from neardup.pairs.limits import table_limits
@@ -135,8 +135,8 @@ def compare_of(records: Sequence[Record], config: Config) -> Callable[[int, int]
 
     @functools.cache
     def compare(newer: int, older: int) -> Compared:
-        ((similarity, said, new_numbers),) = compared(config, known[newer], known[older]).tolist()
-        return Compared(similarity, said, int(new_numbers))
+        ((similarity, said, new_numbers, signal),) = compared(config, known[newer], known[older]).tolist()
+        return Compared(similarity, said, int(new_numbers), int(signal))
 
     return compare
 
@@ -191,6 +191,8 @@ def _line(arrivals: list[Arrival], i: int, decision: Decision, is_shown: bool) -
         fields["said"] = round(decision.said, 4)
     if decision.new_numbers:
         fields["new_numbers"] = decision.new_numbers
+    if decision.signal:
+        fields["signal"] = SIGNALS[decision.signal - 1]
     for name in ("related", "previous", "matched", "against"):
         number = getattr(decision, name)
         if number is not None:

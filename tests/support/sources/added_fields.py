@@ -80,7 +80,7 @@ def of_topics(folder: Path) -> dict[str, Shown]:
     verdicts = fields.Verdicts(
         np.array([ORIGINAL, DUPLICATE, DUPLICATE], np.uint8), np.zeros(3, np.int64), np.array([-1, 0, 0]),
         np.array([0, 0.9, 0.9], np.float32), none, none, np.array([-1, 0, 0]), n == 2, n > 2,
-        none, np.zeros(3, np.float32), np.zeros(3, np.int64),
+        none, np.zeros(3, np.float32), np.zeros(3, np.int64), np.zeros(3, np.uint8),
     )  # fmt: skip
     [run] = encode_runs(DecidedRows(n, rows, verdicts, [None, b"a", b"a"], n > 2, n, np.full(3, np.nan), n))
     lines = parse_run(run.value)

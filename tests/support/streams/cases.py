@@ -48,6 +48,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
         ): "copies alone are duplicates, not what is near"
         for case in ("passages", "passages, short", "passages, templates", "parts", "parts, historic")
     },
+    ("test_the_sequence_is_decided_as_it_must_be", "signals"): "what is near by its title is kept, in the same story",
     **{
         ("test_the_sequence_is_decided_as_it_must_be", case): "what is near says something new, so it is kept"
         for case in ("new words, exact", "new numbers")
@@ -174,6 +175,15 @@ def copious_stream(rng: random.Random, size: int, **settings: Any) -> list[Docum
     return out
 
 
+def signal_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]:
+    """As ``random_stream``; of three documents one has a title, of five one a picture of some."""
+    pictures = [rng.randbytes(8) for _ in range(size // 4 + 1)]
+    out = random_stream(rng, size, **settings)
+    out[::3] = [document._replace(title=" ".join(document.text.split()[:6])) for document in out[::3]]
+    out[::5] = [document._replace(picture=rng.choice(pictures)) for document in out[::5]]
+    return out
+
+
 class Case(NamedTuple):
     """A case of the laws: the settings of a scheme, and random streams of documents for it."""
 
@@ -251,6 +261,7 @@ ELEMENT_CASES = [
     Case("buckets shared", {"buckets_shared_min": 2, "bands": 32, "rows": 4}),
     Case("new words, exact", {"novelty": "words", "verify": "exact", "threshold": 0.45}),
     Case("new numbers", {"novelty": "numbers", "threshold": 0.6}),
+    Case("signals", {"scheme": "signals:title=0.6,picture=0.9"}, signal_stream),
 ]
 PARTIAL_CASES = [
     Case("partial_minhash chars", {"scheme": "partial_minhash"}),

@@ -76,6 +76,12 @@ WRONG: dict[str, list[Any]] = {
     "parts:score": [5, 1001, NAN],
     "parts:window": [0, 65],
     "parts:spelling": ["old"],
+    "signals:title": [0, 1.1, NAN],
+    "signals:vector": [0, 1.1, NAN],
+    "signals:dimension": [0, 65537],
+    "signals:picture": [0.5, 1.1, NAN],
+    "signals:picture_bits": [7, 4097],
+    "signals:hours": [0, 1e8, NAN],
     "prefix:token_order": ["order.npy", np.array([1], np.uint64)],
     "identical:positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
@@ -149,6 +155,12 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "parts:score": (30.0, {"matching"}),
     "parts:window": (4, {"signing"}),
     "parts:spelling": ("historic", {"signing"}),
+    "signals:title": (0.7, {"signing", "matching"}),
+    "signals:vector": (0.7, {"signing", "matching"}),
+    "signals:dimension": (4, {"signing"}),
+    "signals:picture": (0.7, {"signing", "matching"}),
+    "signals:picture_bits": (32, {"signing", "matching"}),
+    "signals:hours": (1.0, {"matching"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "collection_field": ("collection", {"signing"}),
 }
@@ -156,6 +168,8 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
 REFUSING = (
     "text_characters_max",
     "hyperplane:dimension",
+    "signals:dimension",
+    "signals:picture_bits",
     "one_permutation:rating_max",
     "hyperplane:planes",
 )
@@ -166,6 +180,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     **{f"p_stable:{name}": {"dimension": 3, "distance_scale": 10.0} for name in ("distance_scale", "segment_width")},
     **{f"bit_sampling:{name}": {"dimension": 3, "component_max": 9} for name in ("component_max", "distance_scale")},
     "hyperplane_dot:norm_max": {"dimension": 3, "norm_max": 10.0},
+    "signals:title": {"title": 0.6},
+    "signals:vector": {"vector": 0.6, "dimension": 3},
+    "signals:dimension": {"vector": 0.6, "dimension": 3},
+    "signals:picture": {"picture": 0.8},
+    "signals:picture_bits": {"picture": 0.8},
+    "signals:hours": {"title": 0.6},
 }
 # Field -> other settings that give it a meaning.
 _BASES: dict[str, dict[str, Any]] = {

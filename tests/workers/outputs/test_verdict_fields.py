@@ -77,7 +77,7 @@ def test_the_keys_of_events_and_versions_keep_their_order() -> None:
     row = StoredRow(0, b"a", 0, b"", b"", 0, 0, 0, None, None, None, None)
     assert list(verdict_of(row._asdict(), None)) == [
         "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "against", "said",
-        "new_numbers", "new", "place", "repeated",
+        "new_numbers", "signal", "new", "place", "repeated",
         "late", "time", "date", "source", "url", "title",
     ]  # fmt: skip
 

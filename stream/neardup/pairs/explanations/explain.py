@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import Document, Explanation, Relation, check_type
+from neardup.documents.document import SIGNALS, Document, Explanation, Relation, check_type
 from neardup.documents.ids import bare_ids, stored_id
 from neardup.documents.pieces import Passage
 from neardup.pairs.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
@@ -26,6 +26,26 @@ from neardup.schemes.interface import Evidence, fixed_evidence, regular_keys
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import probabilities
 from neardup.window import NO_TIME, NO_WINDOW, Items, again
+
+# Every reason of an explanation, and its sentence.
+EXPLANATIONS: dict[str, str] = {
+    "pair": "they are a pair",
+    "unknown": "no version of the id is in the window: it was never added, or has left the window",
+    "removed": "the id was removed",
+    "refused": "the document cannot be used",
+    "same_id": "versions of one id are no pair",
+    "collection": "they are in different collections",
+    "window": "their times differ by more than window_seconds",
+    "late": "the newer one came later than lateness_seconds, when the older one had left the window",
+    "no_bucket": "they share no bucket",
+    "few_buckets": "they share fewer buckets than buckets_shared_min",
+    "conditions": "a condition of the scheme does not hold",
+    "score": "their similarity is below the least score of a pair",
+    "copy": "one of them has a copy in the window, which makes the pair instead",
+    "truncated": "the probe of the newer one reached a limit of candidates before it came to the older one",
+    "decided": "the decision compared the two directly; they met in no probe, or not within window_seconds",
+    "version": "the decision compared the newer one with another version of the older one",
+}
 
 
 class _Side(NamedTuple):
@@ -63,9 +83,9 @@ def explain(
         return Explanation(older.id, newer.id, side.reason or "unknown", side.id, passages=_passages(texts))
     judged = _judged(matcher, older.batch, newer.batch)
     reason, about = _reason(matcher, older, newer, judged)
-    similarity = float(judged.similarity[0])
+    similarity, signal = float(judged.similarity[0]), int(judged.signals[0]) if len(judged.signals) else 0
     chances = probabilities(matcher.config.tuning, np.array([similarity]))
-    candidate, emitted = (None if math.isnan(p[0]) else min(float(p[0]), 1.0) for p in chances)
+    candidate, emitted = (None if signal or math.isnan(p[0]) else min(float(p[0]), 1.0) for p in chances)
     if candidate is not None and emitted is not None:
         emitted = min(emitted, candidate)  # near 1 the two sums differ by rounding
     relation = _relation(matcher, older, newer)
@@ -76,7 +96,7 @@ def explain(
         added = added._replace(new=new_in(matcher.config, [b.text], older.batch.evidence)[0])
     return Explanation(
         older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared, relation,
-        pieces, added,
+        pieces, added, SIGNALS[signal - 1] if signal else None,
     )  # fmt: skip
 
 

@@ -14,19 +14,21 @@ Source: Chakrabarti, Mining the Web, the closest K documents; Mining of Massive 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from neardup.documents.document import Neighbour, check_type
 from neardup.documents.ids import bare_ids, collections_of, same_collection
 from neardup.errors import ConfigError
 from neardup.pairs.batches import Batch, bucket_keys, table_items
-from neardup.pairs.pair_rule import judge
+from neardup.pairs.json_lines import escape_unprintable, named_collection
+from neardup.pairs.pair_rule import SIMILARITY_DIGITS, judge
 from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
@@ -118,3 +120,31 @@ def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: 
     named = list(map(Neighbour, bare_ids(ids) if config.separate else ids, similarity.tolist(), chances.tolist()))
     starts = np.searchsorted(met.items[rows], np.arange(first, met.end + 1)).tolist()
     return [named[a:b] for a, b in pairwise(starts)]
+
+
+def encode_nearest(
+    ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]], collections: Sequence[str | None] | None = None
+) -> bytes:
+    """Documents with their neighbours as lines of compact JSON, one each: id, nearest (id, similarity, probability),
+    and the collection, if it has one.
+
+    Numbers are rounded to 4 digits. The lines are safe to show, see ``escape_unprintable``.
+
+    >>> encode_nearest(["a"], [[Neighbour("b", 0.93, 0.99912)]])
+    b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\\n'
+    """
+    rows = zip(ids, neighbours, collections or [None] * len(ids), strict=True)
+    return escape_unprintable(b"".join([_encode_nearest(*row) for row in rows]))
+
+
+def _encode_nearest(id_: str, neighbours: Sequence[Neighbour], collection: str | None) -> bytes:
+    nearest = [
+        {
+            "id": one.id,
+            "similarity": round(one.similarity, SIMILARITY_DIGITS),
+            "probability": round(one.probability, SIMILARITY_DIGITS),
+        }
+        for one in neighbours
+    ]
+    line = {"id": id_, "nearest": nearest, **named_collection(collection)}
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import COLLECTION, ID, RELATIONS, Document, Relation, Verdict
+from neardup.documents.document import COLLECTION, ID, RELATIONS, SIGNALS, Document, Relation, Verdict
 from neardup.documents.pieces import NewWord
 from neardup.machine.compile import kernel
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
@@ -38,7 +38,8 @@ class Verdicts(NamedTuple):
 
     With ``novelty``, ``against`` (``int64[n]``) is of an original the place of the version that it makes the most
     similar pair with, -1 for none. ``said`` (``float32[n]``) and ``new_numbers`` (``int64[n]``) compare with
-    ``matched`` or ``against``; 0 where nothing was compared.
+    ``matched`` or ``against``; 0 where nothing was compared. ``signals`` (``uint8[n]``) is the number of the signal by
+    which an update tells its story, 0 for the text.
     """
 
     statuses: npt.NDArray[np.uint8]
@@ -53,6 +54,7 @@ class Verdicts(NamedTuple):
     against: npt.NDArray[np.int64]
     said: npt.NDArray[np.float32]
     new_numbers: npt.NDArray[np.int64]
+    signals: npt.NDArray[np.uint8]
 
     def select(self, rows: npt.NDArray[np.int64]) -> Verdicts:
         """Return some verdicts, in the given order."""
@@ -60,7 +62,7 @@ class Verdicts(NamedTuple):
 
 
 # The types of the columns.
-_TYPES = tuple(map(np.dtype, ("u1", "i8", "i8", "f4", "i8", "i8", "i8", "?", "?", "i8", "f4", "i8")))
+_TYPES = tuple(map(np.dtype, ("u1", "i8", "i8", "f4", "i8", "i8", "i8", "?", "?", "i8", "f4", "i8", "u1")))
 
 
 def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
@@ -74,12 +76,13 @@ def new_verdicts(count: int) -> Verdicts:
 
 
 class Kind(NamedTuple):
-    """What a field holds: its type in JSON; its type in Arrow, a function of the module; and which values of its column
-    mean none, without a function no value does."""
+    """What a field holds: its type in JSON; its type in Arrow, a function of the module; which values of its column
+    mean none, without a function no value does; and the names of values that are numbers, from 0."""
 
     json: Mapping[str, Any]
     arrow: Callable[[Any], Any]
     is_none: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]] | None = None
+    names: tuple[str, ...] = ()
 
 
 _OF_DOCUMENTS = (STATUSES[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED, UPDATE))
@@ -111,6 +114,7 @@ KINDS = {
             pa.struct([("text", pa.string()), ("begin", pa.int64()), ("end", pa.int64()), ("is_number", pa.bool_())])
         ),
     ),
+    "signal": Kind({"enum": list(SIGNALS)}, lambda pa: pa.string(), lambda values: values == 0, ("", *SIGNALS)),
     "relation": Kind({"enum": list(RELATIONS)}, lambda pa: pa.string()),
     "passages": Kind(
         {
@@ -159,6 +163,8 @@ MESSAGE_FIELDS = (
           "original the version against; by weight of its words and numbers, to 4 digits. Copies of earlier documents "
           "have none."),
     Field("new_numbers", "count", "new_numbers", "With novelty: how many numbers of the text that version lacks."),
+    Field("signal", "signal", "signals", "With scheme signals, of an update: what says that it tells the story, if its "
+          "text does not."),
 )  # fmt: skip
 # Where the text is at hand.
 TEXT_FIELDS = (
@@ -231,6 +237,8 @@ def columns_of(
         if field.kind == "id" and absent is not None:
             values = np.full(len(values), None, np.object_)
             values[~absent] = original_ids
+        if names := KINDS[field.kind].names:
+            values = np.array(names, np.object_)[values]
         columns[field.name] = values, absent
     return columns
 
@@ -240,13 +248,15 @@ def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = N
     statuses, ids, lists = verdicts.statuses.tolist(), iter(original_ids), list[list[Any]]()
     count = len(statuses)
     refused = [row for row, status in enumerate(statuses) if status == REFUSED] if REFUSED in statuses else ()
-    for column, none, is_id in _listed_columns():
-        values = getattr(verdicts, column).tolist() if column else [None] * count
+    for column, none, is_id, names in _listed_columns():
+        values: list[Any] = getattr(verdicts, column).tolist() if column else [None] * count
         if none is not None:
             if values.count(none) == count:  # as most columns of documents that repeat nothing
                 values = [None] * count
             elif is_id:
                 values = [None if value == none else next(ids) for value in values]
+            elif names:
+                values = [names[value] if value else None for value in values]
             else:
                 values = [None if value == none else value for value in values]
             for row in refused:
@@ -320,10 +330,14 @@ def _rows_with_more(verdicts, rows):
 
 
 @functools.cache
-def _listed_columns() -> tuple[tuple[str, int | None, bool], ...]:
-    """Of each field: its column, which value means none (``None``: no value does), and whether it is an id."""
+def _listed_columns() -> tuple[tuple[str, int | None, bool, tuple[str, ...]], ...]:
+    """Of each field: its column, which value means none (``None``: no value does), whether it is an id, and the names
+    of its values."""
     nones = [None if KINDS[field.kind].is_none is None else none_of(field) for field in FIELDS]
-    return tuple((field.column, none, field.kind == "id") for field, none in zip(FIELDS, nones, strict=True))
+    return tuple(
+        (field.column, none, field.kind == "id", KINDS[field.kind].names)
+        for field, none in zip(FIELDS, nones, strict=True)
+    )
 
 
 def listed(values: npt.NDArray[Any], absent: Any) -> list[Any]:

@@ -56,9 +56,9 @@ ASKED_MAX = 1 << 14
 # What a comparison says of two documents that are no pair. Values below it are of pairs whose newer document says
 # something new (``NEW_LESS``).
 NO_PAIR = np.float32(-1.0)
-# The fields of a result: that similarity, the part that was said, and the new numbers (``compared``).
-SIMILARITY, SAID, NEW_NUMBERS = range(3)
-RESULT_FIELDS = 3
+# The fields of a result: that similarity, the part that was said, the new numbers and the signal (``compared``).
+SIMILARITY, SAID, NEW_NUMBERS, SIGNAL = range(4)
+RESULT_FIELDS = 4
 # The row of a document that was compared with nothing: rows that left with an earlier process are below 0.
 NO_ROW = np.iinfo(np.int64).min
 
@@ -80,7 +80,7 @@ class Comparing(NamedTuple):
     """Comparisons of arrivals with contents, which are named by their rows.
 
     The results of arrival i are ``[starts[i], starts[i + 1])``: rows, and what ``neardup.pairs.comparing.compared``
-    says of each (``float32[m, 3]``). ``against`` receives the row that each arrival was compared with for its verdict.
+    says of each (``float32[m, 4]``). ``against`` receives the row that each arrival was compared with for its verdict.
     ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. Without ``usable`` nothing is compared.
     The others are scratch: the leading stories with their similarities in steps, the places of contents that a pair
     names, and the rows that lack a result.

@@ -38,7 +38,7 @@ from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import string_hash
 from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
 from neardup.stories.verdicts.heirs import hand_over, standing
-from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, ask, ask_ahead, nearest, undecided
+from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, SIGNAL, ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
     CUT,
@@ -151,7 +151,7 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
         verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
         verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
         verdicts.similarities[i], verdicts.equal[i], verdicts.late[i] = 0.0, False, False
-        verdicts.against[i], verdicts.said[i], verdicts.new_numbers[i] = NONE, 0.0, 0
+        verdicts.against[i], verdicts.said[i], verdicts.new_numbers[i], verdicts.signals[i] = NONE, 0.0, 0, 0
         comparing.against[i] = NO_ROW
         if arrivals.kinds[i] == REMOVAL:
             verdicts.statuses[i] = REMOVED
@@ -253,11 +253,12 @@ def judge(columns, rules, arrivals, i, pairs, verdicts):
 
 @inlined
 def say(comparing, i, content, verdicts):
-    """Write what the comparison with a content says of what is new."""
+    """Write what the comparison with a content says of what is new, and the signal that made it."""
     if content.result != NONE:
         comparing.against[i] = comparing.rows[content.result]
         verdicts.said[i] = comparing.results[content.result, SAID]
         verdicts.new_numbers[i] = np.int64(comparing.results[content.result, NEW_NUMBERS])
+        verdicts.signals[i] = np.uint8(comparing.results[content.result, SIGNAL])
 
 
 @inlined

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neardup.deduplicator import Deduplicator
-from neardup.documents.document import EXPLANATIONS, Document
+from neardup.documents.document import Document
 from neardup.pairs.batches import Batch, select
 from neardup.pairs.comparing import is_novel
 from neardup.pairs.estimates.intervals import Stratum, effective_units, recall_of, share_of
 from neardup.pairs.evaluation.judging import Proportion, proportion
-from neardup.pairs.explanations.explain import explain
+from neardup.pairs.explanations.explain import EXPLANATIONS, explain
 from neardup.pairs.pipeline import Matcher, Signer
 from neardup.schemes.config import Config
 from neardup.schemes.theory.tuning import probabilities

@@ -16,9 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from neardup.documents.document import EXPLANATIONS, Document, Pair
+from neardup.documents.document import Document, Pair
 from neardup.documents.ids import split_id
 from neardup.errors import ConfigError, Reason
+from neardup.pairs.explanations.explain import EXPLANATIONS
 from neardup.pairs.json_lines import named_collection, relation_values
 from neardup.pairs.neighbours.nearest import check_ranks
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS

@@ -29,7 +29,7 @@ from neardup.pairs.batches import id_columns
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts
-from neardup.stories.verdicts.fields import MESSAGE_FIELDS, Verdicts, has_value, join_verdicts
+from neardup.stories.verdicts.fields import KINDS, MESSAGE_FIELDS, Verdicts, has_value, join_verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.window import NO_TIME
@@ -160,6 +160,7 @@ _WRITTEN: dict[str, Callable[[Any], Sequence[str]]] = {
     "fraction": numbers,
     "count": lambda values: list(map(str, values.tolist())),
     "flag": lambda values: ["true"] * len(values),
+    "signal": lambda values: [f'"{KINDS["signal"].names[value]}"' for value in values.tolist()],
 }
 
 
@@ -242,6 +243,9 @@ _READ: dict[str, Callable[[Sequence[dict[str, Any]], str], Any]] = {
     "fraction": lambda lines, name: np.array([line.get(name, 0.0) for line in lines], np.float32),
     "count": lambda lines, name: np.array([line.get(name, 0) for line in lines], np.int64),
     "flag": lambda lines, name: np.array([line.get(name, False) for line in lines], np.bool_),
+    "signal": lambda lines, name: np.array(
+        [KINDS["signal"].names.index(line.get(name, "")) for line in lines], np.uint8
+    ),
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from neardup.pairs.across import bare_batch, matcher_across, pairs_across
 from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
-from neardup.pairs.json_lines import encode_matches, encode_nearest
+from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Signer, match_steps
 from neardup.stories.sources.losses import count_losses
@@ -116,7 +116,7 @@ def _answers(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
     if options.top is not None:
-        from neardup.pairs.neighbours.nearest import ranked
+        from neardup.pairs.neighbours.nearest import encode_nearest, ranked
 
         for one in ranked(matcher, batch, options.top, add=add):
             yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours, one.collections)

@@ -191,7 +191,7 @@ _NOVELTY = _with(
 _EXPLANATION: dict[str, Schema] = {
     **typed(Explanation, "older", "newer", "reason"),
     "sentence": _text(),
-    **typed(Explanation, "about", "similarity", "buckets", "candidate_probability", "pair_probability"),
+    **typed(Explanation, "about", "similarity", "buckets", "candidate_probability", "pair_probability", "signal"),
     "passages": listed(link("Passage")),
     "shared": record(_SHARED),
     "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),

@@ -10,6 +10,9 @@ const CHARACTERS = 30_000;
 const PASSAGES = 4_000;
 
 /** The parameters of two ids; those of a collection name it. */
+// What says that two documents tell one story, if their texts do not.
+export const SAME = { title: 'the same title', vector: 'the same story in other words', picture: 'the same picture' };
+
 export const idsOf = (a, b, collection) => new URLSearchParams({ a, b, ...(collection ? { collection } : {}) });
 
 export const pairAddress = (a, b, collection) => `#/pair?${idsOf(a, b, collection)}`;
@@ -57,7 +60,8 @@ async function published(a, b, signal) {
 export function explained(why, settings) {
   const is = ['pair', 'copy', 'decided', 'version'].includes(why.reason);
   const about = why.about ? [' ', idNode(why.about)] : [];
-  const sentence = why.reason === 'pair' ? 'They are a pair.'
+  const sentence = why.reason === 'pair' && why.signal ? `They are of one story: ${SAME[why.signal]}.`
+    : why.reason === 'pair' ? 'They are a pair.'
     : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair instead:'
     : why.reason === 'decided' ? 'They are near: the decision compared the two directly.'
     : why.reason === 'version' ? 'They are of one story: the decision compared another version of the first one.' : `They are no pair: ${why.sentence}.`;

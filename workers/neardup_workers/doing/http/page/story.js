@@ -3,7 +3,7 @@
 import { get, post } from './api.js';
 import { curve } from './curve.js';
 import { count, csv, download, el, expands, failed, idNode, language, linked, moment, notice, score, shownSource, source, toArticle, words } from './dom.js';
-import { differences, pairAddress } from './pair.js';
+import { differences, pairAddress, SAME } from './pair.js';
 import { arrivals, arrived, duration } from './stories.js';
 
 const MEMBERS = 50;
@@ -121,6 +121,7 @@ function version(update, signal) {
   const open = el('button', { type: 'button', class: 'link' }, 'Changes');
   const item = el('li', {}, el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
     el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity)),
+    update.signal ? el('span', { class: 'new' }, SAME[update.signal]) : null,
     update.new?.length ? el('span', { class: 'new', title: 'What it says that the compared version does not' }, update.new.flatMap((word) => [el('strong', { dir: 'auto' }, word.text), ' '])) : null,
     typeof update.matched === 'number' ? open : null);
   expands(open, item, 'changes', signal, async () => {

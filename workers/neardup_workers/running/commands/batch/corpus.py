@@ -24,11 +24,11 @@ import numpy.typing as npt
 
 from neardup.documents.document import Neighbour
 from neardup.pairs.batches import Batch
-from neardup.pairs.comparing import compared, is_novel
+from neardup.pairs.comparing import compared, is_compared
 from neardup.pairs.explanations.relations import Relations
-from neardup.pairs.json_lines import encode_matches, encode_nearest
+from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.limits import table_limits
-from neardup.pairs.neighbours.nearest import Ranked, chance_found
+from neardup.pairs.neighbours.nearest import Ranked, chance_found, encode_nearest
 from neardup.pairs.pair_rule import Matches, compares_directly, orient, shared_of
 from neardup.pairs.pipeline import Signer
 from neardup.pairs.window_message import WindowMessage
@@ -213,7 +213,7 @@ class Corpus:
             self.rows,
             order,
             places,
-            VerdictLimits.of(self._limits, novel=is_novel(self.settings)),
+            VerdictLimits.of(self._limits, novel=is_compared(self.settings)),
             compare,
         )
 

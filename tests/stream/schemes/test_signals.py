@@ -1,0 +1,128 @@
+"""Scheme ``signals``: several signals of a document, one table and one rule."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from neardup import Config, ConfigError, Deduplicator, Document, Verdict
+from neardup.pairs.json_lines import Fields, decode_document, encode_matches
+from neardup.pairs.pipeline import match_step
+
+SCHEME = "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,hours=2"
+FIRST = "The ferry to the island leaves at seven and returns before noon, unless fog holds it in the port."
+OTHER = "A minister resigned on Friday after reports of a loan; the premier named her successor at once."
+THIRD = "There was never so much snow in the valley since the year in which the old bridge fell down."
+VECTOR = [1.0, 2.0, 3.0, 4.0]
+PICTURE = "ff00ff00ff00ff00"
+
+
+def decided(*documents: Document, **settings: object) -> list[Verdict]:
+    """The verdicts of documents with this scheme."""
+    return Deduplicator(Config(scheme=SCHEME, **settings)).decide(documents)
+
+
+@pytest.mark.parametrize("novelty", ["off", "words"])
+@pytest.mark.parametrize(
+    ("signal", "one", "other"),
+    [
+        ("title", "Ferry stays in port", "Ferry stays in the port"),
+        ("vector", VECTOR, [2.0, 4.0, 6.0, 8.1]),
+        ("picture", PICTURE, "ff00ff00ff00ff01"),
+        ("picture", bytes.fromhex(PICTURE), "ff00ff00ff00ff01"),
+    ],
+)
+def test_another_signal_joins_a_story_and_drops_nothing(signal: str, one: object, other: object, novelty: str) -> None:
+    """The verdict, the pair and the explanation name it; a document with another value begins a story."""
+    first = Document("a", FIRST, 0.0)._replace(**{signal: one})
+    second = Document("b", OTHER, 60.0)._replace(**{signal: other})
+    verdicts = decided(first, second, Document("c", THIRD, 70.0), novelty=novelty)
+    assert [(one.status, one.cluster, one.signal) for one in verdicts] == [
+        ("original", 0, None), ("update", 0, signal), ("original", 2, None),
+    ]  # fmt: skip
+    dedup = Deduplicator(Config(scheme=SCHEME, novelty=novelty))
+    [pair] = dedup.process([first, second, Document("c", THIRD, 70.0)])
+    assert (pair.older, pair.newer, pair.signal) == ("a", "b", signal)
+    assert (dedup.explain("a", "b").reason, dedup.explain("a", "b").signal) == ("pair", signal)
+    assert dedup.explain("a", "c").signal is None
+
+
+def test_the_text_alone_drops_whatever_the_others_say() -> None:
+    """Equal titles, vectors and pictures are no reason; a near text is, and then it is named by nothing else."""
+    same = {"title": "Ferry stays in port", "vector": VECTOR, "picture": PICTURE}
+    copy, near, other = (
+        Document(name, text, 1.0)._replace(**same)
+        for name, text in (("copy", FIRST), ("near", FIRST + "!"), ("other", OTHER))
+    )
+    verdicts = decided(Document("a", FIRST, 0.0)._replace(**same), copy, near, other)
+    assert [one.status for one in verdicts] == ["original", "duplicate", "duplicate", "update"]
+    assert [one.signal for one in verdicts] == [None, None, None, "title"]
+
+
+def test_a_signal_counts_within_its_hours_and_the_text_longer() -> None:
+    """A document without a time is near in time to all."""
+    first = Document("a", FIRST, 0.0, title="Ferry stays in port")
+    late = Document("b", OTHER, 7_300.0, title="Ferry stays in port")
+    assert [one.status for one in decided(first, late)] == ["original", "original"]
+    assert [one.status for one in decided(first, late._replace(timestamp=None))] == ["original", "update"]
+    assert [one.status for one in decided(first, late._replace(text=FIRST))] == ["original", "duplicate"]
+
+
+def test_a_copy_with_other_signals_hides_no_signal_of_the_first() -> None:
+    """The copy of a text lacks the picture, and a third document has it."""
+    first, third = Document("a", FIRST, 0.0, picture=PICTURE), Document("c", OTHER, 2.0, picture=PICTURE)
+    verdicts = decided(first, Document("b", FIRST, 1.0), third)
+    assert [(one.status, one.signal) for one in verdicts] == [
+        ("original", None),
+        ("duplicate", None),
+        ("update", "picture"),
+    ]
+
+
+def test_a_signal_that_cannot_be_read_refuses_the_document_and_an_absent_one_does_not() -> None:
+    """An empty title and a vector of zeros have nothing to compare."""
+    verdicts = decided(
+        Document("a", FIRST, vector=[1.0]), Document("b", FIRST, picture="no digits"), Document("c", "", vector=VECTOR),
+        Document("d", FIRST, title="", vector=[0.0] * 4), Document("e", OTHER, title="?", picture=None),
+    )  # fmt: skip
+    assert [one.reason for one in verdicts] == ["vector_length", "vector_length", "empty", None, None]
+
+
+def test_a_window_that_was_saved_knows_the_signals() -> None:
+    """The story of a document that came before is joined after ``load``."""
+    config = Config(scheme=SCHEME, verify="exact", novelty="words")
+    before, after = Deduplicator(config), Deduplicator(config)
+    before.decide([Document("a", FIRST, 0.0, vector=VECTOR)])
+    after.load(before.save())
+    [verdict] = after.decide([Document("b", OTHER, 60.0, vector=np.array(VECTOR, np.float32))])
+    assert (verdict.status, verdict.cluster, verdict.signal) == ("update", 0, "vector")
+
+
+def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
+    """Vector as numbers or in base64; what has another type is no signal, but a vector that is none is refused."""
+    fields = Fields(kind="signals", source="source")
+    line = {"id": "a", "text": FIRST, "title": "Ferry", "vector": VECTOR, "picture": PICTURE, "source": "Post"}
+    read = decode_document(json.dumps(line).encode(), fields)
+    assert read == Document("a", FIRST, title="Ferry", vector=VECTOR, picture=PICTURE, source="Post")
+    assert decode_document(json.dumps(line | {"vector": "no"}).encode(), fields) == "vector_base64"
+    plain = decode_document(json.dumps(line | {"vector": None, "title": 1, "picture": 2}).encode(), fields)
+    assert plain == Document("a", FIRST, source="Post")
+    dedup = Deduplicator(Config(scheme=SCHEME))
+    batch = dedup.signer.sign([read, read._replace(id="b", text=OTHER)]).batch
+    assert json.loads(encode_matches(match_step(dedup.matcher, batch)))["signal"] == "title"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "message"),
+    [
+        ("signals", "set one of title, vector, picture"),
+        ("signals:vector=0.8", "option dimension is not set"),
+        ("signals:title=0.8,dimension=3", "signals:dimension has no meaning"),
+    ],
+)
+def test_settings_that_say_nothing_are_refused(scheme: str, message: str) -> None:
+    """By name, with the remedy."""
+    with pytest.raises(ConfigError, match=message):
+        Config(scheme=scheme)
