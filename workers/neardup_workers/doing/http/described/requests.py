@@ -314,7 +314,7 @@ def description(*, needs_text: bool = False) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "responses": {name: _response(each) for name, each in RESPONSES.items()},
+            "responses": {_component(name): _response(each) for name, each in RESPONSES.items()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}, {}],
@@ -330,8 +330,13 @@ def _operation(asked: Asked) -> dict[str, Any]:
     if asked.body:
         schema = link(asked.schema) if asked.body == JSON else {"type": "string"}
         operation["requestBody"] = {"required": True, "content": {asked.body: {"schema": schema}}}
-    operation["responses"] = {str(status): link(name, "responses") for status, name in by_status}
+    operation["responses"] = {str(status): link(_component(name), "responses") for status, name in by_status}
     return {**operation, "security": []} if asked.is_open else operation
+
+
+def _component(response: str) -> str:
+    """Return the name of a response in the description: clients in Go make a type of it, next to those of schemas."""
+    return f"{response}Answered"
 
 
 def _response(answered: Answered) -> dict[str, Any]:
