@@ -81,9 +81,11 @@ def test_every_code_point_is_normalised_as_unicodedata_does(form: NormalForm) ->
 @pytest.mark.long
 @pytest.mark.parametrize("form", COMPOSING)
 def test_every_pair_of_a_starter_and_a_mark_is_normalised_as_unicodedata_does(form: NormalForm) -> None:
-    """Each starter that changes or decomposes, with each mark and each vowel sign that may compose."""
-    for start in range(0, len(starters()), 200):
-        check(["".join(c + mark for mark in MARKS + SECONDS) for c in starters()[start : start + 200]], form)
+    """Each starter that changes or decomposes, with each mark and each vowel sign that may compose; of the forms that
+    are not the default, each fourth starter, from another one on."""
+    chosen = starters() if form == NormalForm() else starters()[FORMS.index(form) % 4 :: 4]
+    for start in range(0, len(chosen), 200):
+        check(["".join(c + mark for mark in MARKS + SECONDS) for c in chosen[start : start + 200]], form)
 
 
 @pytest.mark.long
