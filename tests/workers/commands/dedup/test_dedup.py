@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import signal
-from types import SimpleNamespace
 from typing import NoReturn
 
 import numpy as np
@@ -20,8 +19,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.options.documents import DedupOptions
 from neardup_workers.outside.outputs import clusters
 from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.dedup.command import run
 
 TEXT = f"{WORDS}; " * 5
 NEARLY = TEXT.replace("seven", "eight", 1)
@@ -258,6 +260,16 @@ def test_a_continued_run_gives_the_verdicts_of_an_uninterrupted_one(dedup, tmp_p
     assert first["kept"] + second["kept"] == whole["kept"]
 
 
+def test_a_second_signal_keeps_no_window(tmp_path, monkeypatch):
+    """Its output is not written either: the window would hold documents that no output has."""
+    (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), doc("b")))
+    monkeypatch.setattr(clusters.Clusters, "add", lambda *_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
+    files = {name: str(tmp_path / name) for name in ("output", "keep")}
+    options = DedupOptions([str(tmp_path / "in.jsonl")], quiet=True, **files)
+    assert run(options, load({}, None)) == Exit.INTERRUPTED
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
 def test_a_window_that_run_kept_is_decided_first(dedup, neardup, tmp_path):
     """Its documents get verdicts as in a deduplication; run also starts from the window of a deduplication."""
     (tmp_path / "old.jsonl").write_bytes(lines(doc("a"), doc("b", NEARLY)))
@@ -351,7 +363,6 @@ def test_a_step_looks_at_the_clusters_that_it_ends_only() -> None:
     written: list[bytes] = []
     found = clusters.Clusters(written.append)
     found._open = Open({place: clusters._Cluster(place, f"d{place}") for place in (3, 5, 8)})
-    ended = SimpleNamespace(first=0, changes=SimpleNamespace(ended=np.array([8, 4, 3])))
-    found.close(ended)
+    found.close(0, np.array([8, 4, 3]))
     assert [json.loads(line)["cluster"] for line in b"".join(written).splitlines()] == [3, 8]
     assert len(found._open) == 1

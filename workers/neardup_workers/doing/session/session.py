@@ -5,8 +5,8 @@ input as entries, as chunks of documents, or as signed batches in order. It coun
 to the file of rejects. It ends with the summary and the exit code.
 
 A first signal ends the reading, and the input read so far is answered. A second signal ends the session at once, with
-its summary. Signing costs most and releases the interpreter's lock, so it runs on separate threads; at most ``2 x
-sign_threads`` chunks are in progress.
+its summary. Compiled code releases the interpreter's lock, so signing runs on separate threads, and what is asked of
+signed chunks on one more; about ``2 x sign_threads`` chunks are in progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ from neardup_workers.outside.readers.lines import Line
 from neardup_workers.outside.readers.paths import check_paths, total_bytes
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import WINDOW_MOST, Settings, fields_of
+
+Answer = TypeVar("Answer")
 
 
 class Chunk(NamedTuple):
@@ -122,6 +124,7 @@ class Session:
         self.rejects = self._files.enter_context(Rejects(options.rejects if table is None else None, follow=follow))
         self.stop = stop or Stop()
         self._reader_left = False
+        self.cut = False  # whether a second signal ended the reading: some answers are not written
         self._ahead: Ahead | None = None
         self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
@@ -156,8 +159,8 @@ class Session:
         self.report.end_bar()
         self._files.__exit__(kind, error, trace)
         self._reader_left = isinstance(error, BrokenPipeError)
-        second_signal = isinstance(error, KeyboardInterrupt) and bool(self.stop.signal)
-        return self._reader_left or second_signal
+        self.cut = isinstance(error, KeyboardInterrupt) and bool(self.stop.signal)
+        return self._reader_left or self.cut
 
     @property
     def ended(self) -> Exit:
@@ -202,12 +205,30 @@ class Session:
         self, paths: Sequence[str], signer: Signer, *, follow: bool = False
     ) -> Iterator[tuple[Chunk, Signed]]:
         """Yield the same, with the chunks that hold the documents."""
+        answered = self.answered_chunks(paths, signer, lambda _, signed: signed, follow=follow)
+        return ((chunk, signed) for chunk, signed, _ in answered)
+
+    def answered_chunks(
+        self, paths: Sequence[str], signer: Signer, answer: Callable[[Chunk, Signed], Answer], *, follow: bool = False
+    ) -> Iterator[tuple[Chunk, Signed, Answer]]:
+        """Yield the same, with what ``answer`` returns of each chunk, in order; it has a thread of its own, so that the
+        answer to a chunk is made while others are read, signed and written."""
+
+        def answered(chunk: Chunk, made: Future[Signed]) -> tuple[Signed, list[tuple[str, str]], Answer]:
+            ahead: list[tuple[str, str]] = []
+            signed = made.result()
+            batch = without_future(signed.batch, time.time(), lambda *unread: ahead.append(unread))
+            signed = signed._replace(batch=batch)
+            return signed, ahead, answer(chunk, signed)
+
         chunks = self.chunks(paths, follow=follow)
-        for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
+        for chunk, (signed, ahead, found) in _in_order(chunks, signer, self.settings.sign_threads, answered):
+            for unread in ahead:
+                self.reader.unread(*unread)
             self.refuse(chunk, {position: reason for position, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
             self._count_bands(signed.batch)
-            yield chunk, signed._replace(batch=without_future(signed.batch, time.time(), self.reader.unread))
+            yield chunk, signed, found
             self.report.advance(self.reader.bytes_read)
 
     def unsigned_chunks(self, paths: Sequence[str]) -> Iterator[Chunk]:
@@ -360,15 +381,17 @@ def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:
         yield Chunk(entries, documents)
 
 
-def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: int) -> Iterator[tuple[Chunk, Signed]]:
-    """Yield chunks with their signed documents, in order; at ``None``, first finish all chunks in progress."""
-    pending: deque[tuple[Chunk, Future[Signed]]] = deque()
-    with ThreadPoolExecutor(threads, "signer") as pool:
+def _in_order(
+    chunks: Iterable[Chunk | None], signer: Signer, threads: int, answer: Callable[[Chunk, Future[Signed]], Answer]
+) -> Iterator[tuple[Chunk, Answer]]:
+    """Yield chunks with their answers, in order; at ``None``, first finish all chunks in progress."""
+    pending: deque[tuple[Chunk, Future[Answer]]] = deque()
+    with ThreadPoolExecutor(1, "answers") as one, ThreadPoolExecutor(threads, "signer") as pool:
         for chunk in chunks:
             if chunk is not None:
-                pending.append((chunk, pool.submit(signer.sign, chunk.documents)))
-            while pending and (chunk is None or len(pending) >= 2 * threads or pending[0][1].done()):
-                first, signed = pending.popleft()
-                yield first, signed.result()
-        for first, signed in pending:
-            yield first, signed.result()
+                pending.append((chunk, one.submit(answer, chunk, pool.submit(signer.sign, chunk.documents))))
+            while pending and (chunk is None or len(pending) > 2 * threads or pending[0][1].done()):
+                first, answered = pending.popleft()
+                yield first, answered.result()
+        for first, answered in pending:
+            yield first, answered.result()

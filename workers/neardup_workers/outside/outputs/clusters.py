@@ -17,7 +17,6 @@ from neardup.documents.document import Document
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.representatives import FIRST, NO_RANK, Member, join, ranks_of
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
@@ -127,13 +126,14 @@ class Clusters:
                 member = Member(decided.first_place + n, id_of(entries, n), self._ranks.at(row))
                 cluster.best = join(cluster.best, member)
 
-    def close(self, decisions: Decisions | None = None) -> None:
-        """Write the clusters of the stories that the last step ended; without ``decisions``, write all clusters."""
-        if decisions is None:
+    def close(self, first_row: int = 0, ended: npt.NDArray[np.int64] | None = None) -> None:
+        """Write the clusters of the stories that a step ended, by their places; without ``ended``, write all clusters.
+        Documents before ``first_row`` have left the decisions."""
+        if ended is None:
             places = sorted(self._open)
         else:
-            self._ranks.release(decisions.first)
-            places = [place for place in np.sort(decisions.changes.ended).tolist() if place in self._open]
+            self._ranks.release(first_row)
+            places = [place for place in np.sort(ended).tolist() if place in self._open]
         done = [self._open.pop(place) for place in places]
         for cluster in done:
             named = named_collection(cluster.collection)

@@ -88,7 +88,7 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
                 session.report.pairs += pairs
                 output.write(lines)
             session.bound_window(matcher.table)
-    if options.keep is not None:
+    if options.keep is not None and not session.cut:
         from neardup_workers.outside.outputs.window_file import keep
 
         keep(options.keep, matcher)

@@ -1,8 +1,8 @@
 """``neardup dedup``: read | sign | match | decide | write, in order, in one pass and bounded memory.
 
 Each line of the input goes to exactly one of three outputs, byte for byte: kept, removed, rejects. Blank lines go to
-the kept output. A table has its header in each output. The verdicts of a chunk are written before the next chunk is
-matched.
+the kept output. A table has its header in each output. A thread of its own matches and decides the next chunks while
+the verdicts of a chunk are written.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.documents.document import Document
 from neardup.errors import Reason
@@ -54,6 +55,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         check_truth(options, settings, options.verdicts, "--verdicts", others=others)
     if options.against and options.window_from is not None:
         raise Failure(Exit.USAGE, "--window-from and --against both say what came before: leave one of them out")
+    lost: list[str] = []
     archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
     with (
         Session(
@@ -78,21 +80,41 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             decider.decide_columns(np.ones(signed.batch.size, np.bool_), signed, reference=True)
             outputs.against += signed.batch.size
             session.bound_window(matcher.table)
-        for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
-            outputs.add(chunk, signed, decider, partial(count_losses, session.losses, matcher, signed.batch))
+
+        def decide(chunk: Chunk, signed: Signed) -> _Answer:
+            answer = outputs.decide(
+                chunk, signed, decider, partial(count_losses, session.losses, matcher, signed.batch)
+            )
             session.bound_window(matcher.table)
+            return answer
+
+        for chunk, signed, answer in session.answered_chunks(options.paths, signer, decide, follow=options.follow):
+            outputs.add(chunk, signed, answer)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
-        lost = [] if options.allow_loss or options.loses is None or session.stop.signal else outputs.lost()
+        if not (options.allow_loss or options.loses is None or session.stop.signal):
+            lost = outputs.lost()
         if lost and options.loses is not None and (archive, options.output) != (None, None):
             raise loss_failure(options.loses, lost)
-    if options.keep is not None:
+    if options.keep is not None and not session.cut:  # it would hold documents that no output has
         keep(options.keep, matcher, decider)
     session.notes.extend(outputs.notes())
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
     ended = session.end(matcher.table.counts(), outputs.found())
     return Exit.REFUSED if lost and ended is Exit.SUCCESS else ended
+
+
+class _Answer(NamedTuple):
+    """The verdicts about a chunk: the entries that have one, the reasons of refused ones by position, which are
+    documents (``bool[n]``), the verdicts, the first row that the decisions hold, and the stories that ended."""
+
+    entries: Sequence[Entry]
+    reasons: dict[int, str]
+    accepted: npt.NDArray[np.bool_]
+    decided: Decided
+    first_row: int
+    ended: npt.NDArray[np.int64]
 
 
 class _Outputs:
@@ -131,15 +153,22 @@ class _Outputs:
         self.against = 0  # documents that others are compared with, and that are not written
         self._kept_as_new: Counter[str] | None = Counter() if is_novel(settings) else None
 
-    def add(self, chunk: Chunk, signed: Signed, decider: Decider, lose: Callable[..., None]) -> None:
-        """Decide a chunk and write all that follows; ``lose`` gets each slice, and where sources are known the function
-        that names the source of a document."""
+    def decide(self, chunk: Chunk, signed: Signed, decider: Decider, lose: Callable[..., None]) -> _Answer:
+        """Decide a chunk; ``lose`` gets each slice, and where sources are known the function that names the source of a
+        document. It changes nothing of the outputs, which ``add`` writes meanwhile."""
         entries, reasons = judged(chunk, signed)
         accepted = np.ones(len(entries), np.bool_)
         accepted[list(reasons)] = False
         source = None if self._sources is None else source_names(entries, accepted)
         texts = partial(_texts, entries) if self._annotate or self._write_verdicts is not None else None
         decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source), texts)
+        return _Answer(
+            entries, reasons, accepted, decided, decider.decisions.first, decider.decisions.changes.ended.copy()
+        )
+
+    def add(self, chunk: Chunk, signed: Signed, answer: _Answer) -> None:
+        """Write all that follows from the answer to a chunk."""
+        entries, reasons, accepted, decided, first, ended = answer
         for status, count in enumerate(np.bincount(decided.verdicts.statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
         names, mentions = partial(late_sources, entries, self._with_source), mentions_in(entries)
@@ -155,7 +184,7 @@ class _Outputs:
         if self._sources is not None:
             self._sources.add(entries, accepted, signed, decided)
         self.clusters.add(entries, accepted, decided)
-        self.clusters.close(decider.decisions)
+        self.clusters.close(first, ended)
 
     def found(self) -> dict[str, Any]:
         """Return the counts of a summary, and the largest clusters."""
