@@ -125,17 +125,10 @@ def test_an_editable_installation_warns_of_nothing(clone: Path, tmp_path: Path) 
     assert [path.suffix for path in tmp_path.iterdir()] == [".whl"]
 
 
-@pytest.fixture(scope="module")
-def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The system's temporary folder of the installed programs, so that they compile once."""
-    return tmp_path_factory.mktemp("temporary")
-
-
 @pytest.mark.processes
-def test_the_installed_program_runs_where_nothing_can_be_written(
-    installed: Path, temporary: Path, tmp_path: Path
-) -> None:
+def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:
     """The first run compiles into a private temporary folder, warns, and finds the pairs."""
+    (temporary := tmp_path / "temporary").mkdir()
     kept = {name: value for name, value in clean_environment().items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
     done = subprocess.run(
         [installed / "bin" / "neardup", "run", ROOT / "docs" / "examples" / "news.jsonl"], capture_output=True,
@@ -165,28 +158,24 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def outside(session: Path, temporary: Path, command: list[object]) -> subprocess.CompletedProcess[str]:
-    """Run a command in the folder of the session, with nothing of the checkout on its path."""
+def outside(session: Path, command: list[object]) -> subprocess.CompletedProcess[str]:
+    """Run a command in the folder of the session, with nothing of the checkout on its path. What the clone has compiled
+    serves the installation, too."""
     kept = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
-    kept |= {"NUMBA_CACHE_DIR": str(temporary / f"neardup-kernels-{os.getuid()}")}
     return subprocess.run(command, cwd=session.parent, env=kept, capture_output=True, check=False, text=True)
 
 
 @pytest.mark.processes
-def test_the_python_of_the_readme_runs_next_to_foreign_packages(
-    installed: Path, session: Path, temporary: Path
-) -> None:
+def test_the_python_of_the_readme_runs_next_to_foreign_packages(installed: Path, session: Path) -> None:
     """Another distribution's ``stream`` and ``workers`` are in the same environment."""
-    done = outside(session, temporary, [installed / "bin" / "python", session])
+    done = outside(session, [installed / "bin" / "python", session])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "a b 1.0"
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
-def test_the_python_of_the_readme_has_no_type_errors(
-    installed: Path, session: Path, temporary: Path, checker: str
-) -> None:
+def test_the_python_of_the_readme_has_no_type_errors(installed: Path, session: Path, checker: str) -> None:
     """Neither checker needs a plugin for the settings of ``Config``; a wrong setting is an error."""
     python = installed / "bin" / "python"
     options = {
@@ -196,7 +185,7 @@ def test_the_python_of_the_readme_has_no_type_errors(
     wrong = session.with_name("wrong.py")
     wrong.write_text("from neardup import Config\n\nConfig(threshhold=0.8)\n")
     (session.parent / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
-    done = outside(session, temporary, [sys.executable, "-m", checker, *options[checker], session, wrong])
+    done = outside(session, [sys.executable, "-m", checker, *options[checker], session, wrong])
     errors = [line for line in done.stdout.splitlines() if "error:" in line]
     assert (done.returncode, len(errors)) == (1, 1), done.stdout + done.stderr
     assert f"{wrong.name}:3:" in errors[0]

@@ -67,7 +67,7 @@ def test_a_command_that_compiles_says_so_where_standard_error_is_no_terminal(pro
         process.stdin.write('{"id": "a", "text": "some words"}\n')
         process.stdin.close()
         first = process.stderr.readline()
-        process.terminate()
+        process.kill()  # a signal that it handles would wait for the compiler
     assert first.startswith("compiling for this machine, once"), first
 
 

@@ -25,7 +25,7 @@ from neardup_workers.running.commands.batch.engines import ENGINES
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 # A proof with 1, 7 and 64 takes minutes: make torture.
-PARTITIONS = [int(number) for number in os.environ.get("NEARDUP_SPARK_PARTITIONS", "7").split()]
+PARTITIONS = [int(number) for number in os.environ.get("NEARDUP_SPARK_PARTITIONS", "3").split()]
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 REFUSED = [b"{", b'{"id":"\xff","text":"x"}', b'{"id":"bad","text":"\xff"}', b'{"id":"e","text":""}', b"", b"  "]
 
