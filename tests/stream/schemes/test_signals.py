@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from neardup import Config, ConfigError, Deduplicator, Document, Verdict
+from neardup.features.meaning.static_model import DIMENSION
 from neardup.pairs.json_lines import Fields, decode_document, encode_matches
 from neardup.pairs.pipeline import match_step
+from neardup.schemes.kinds import signals
 
 SCHEME = "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,hours=2"
 FIRST = "The ferry to the island leaves at seven and returns before noon, unless fog holds it in the port."
@@ -120,9 +122,29 @@ def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
         ("signals", "set one of title, vector, picture"),
         ("signals:vector=0.8", "option dimension is not set"),
         ("signals:title=0.8,dimension=3", "signals:dimension has no meaning"),
+        ("signals:title=0.8,model=wordllama", "signals:model has no meaning"),
+        ("signals:vector=0.8,model=wordllama,dimension=3", "have 256: leave dimension out"),
     ],
 )
 def test_settings_that_say_nothing_are_refused(scheme: str, message: str) -> None:
     """By name, with the remedy."""
     with pytest.raises(ConfigError, match=message):
         Config(scheme=scheme)
+
+
+def test_a_model_makes_the_vectors_of_titles_that_documents_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a text without a title too; a vector that a document brings stays."""
+    texts: list[str] = []
+
+    class Model:
+        def vectors(self, given: list[str]) -> list[np.ndarray]:
+            texts.extend(given)
+            return [np.eye(DIMENSION, dtype=np.float32)[len(text) % 2] for text in given]
+
+    monkeypatch.setattr(signals, "model_of", lambda name: Model())
+    dedup = Deduplicator(Config(scheme="signals:vector=0.9,model=wordllama"))
+    own = np.eye(DIMENSION)[0]
+    given = [Document("a", FIRST, title="even"), Document("b", OTHER, title="odd"), Document("c", THIRD, vector=own)]
+    assert [one.signal for one in dedup.decide(given)] == [None, None, "vector"]
+    assert texts == ["even", "odd"]
+    assert dedup.decide([Document("d", "A text of an odd length, and no title.")])[0].signal == "vector"

@@ -28,7 +28,7 @@ from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links
 from neardup_workers.outside.topics.names import FILTER, LINK, names_of
 from neardup_workers.outside.topics.rules import judge, judge_together, refusal, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
-from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs, parse_run
+from neardup_workers.outside.topics.verdicts import DecidedRows, decided_rows, encode_runs, parse_run
 from neardup_workers.running.commands.tail import follow
 from neardup_workers.running.commands.topics.making import fail_if_lost, grow_partitions
 from neardup_workers.running.service.roles import ROLES
@@ -89,7 +89,7 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
     none, flags = np.full(count, -1), places % 2 == 1
     verdicts = Verdicts(
         np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags,
-        places, (places / 9).astype(np.float32), places,
+        places, (places / 9).astype(np.float32), places, (places % 4).astype(np.uint8),
     )  # fmt: skip
     decided = DecidedRows(places, rows, verdicts, ids, places > 2, times, ranks, times)
     lines = [
@@ -105,6 +105,9 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
         assert fields.get("collection") == (collection or None)
         assert tuple(fields.get(name) for name in NAMES) == tuple(said or None for said in shown)
         assert fields["timestamp"] == time / 1e6
+    signals = [None, "title", "vector", "picture"] * 2
+    assert [fields.get("signal") for fields in found] == signals[:count]
+    assert decided_rows(0, found, int(NO_TIME)).verdicts.signals.tolist() == verdicts.signals.tolist()
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ of the two documents differ by at most ``hours``: then they tell the same story,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import mmh3
 import numpy as np
@@ -22,6 +22,7 @@ from pydantic import Field
 from neardup.documents import document as values
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
+from neardup.features.meaning.static_model import DIMENSION, MODELS, model_of
 from neardup.features.texts.normalize import NormalForm
 from neardup.schemes.interface import (
     NO_PAYLOADS,
@@ -39,7 +40,7 @@ from neardup.schemes.interface import (
 )
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.set_options import SetOptions
-from neardup.schemes.parameters import Parameters, SchemeOptions
+from neardup.schemes.parameters import Parameters, SchemeOptions, one_of
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import Tuning
 
@@ -63,6 +64,9 @@ class SignalOptions(SchemeOptions):
         default=None, ge=0.05, le=1.0, description="cosine from which two vectors tell one story"
     )
     dimension: int | None = Field(default=None, ge=1, le=65_536, description="components of a vector")
+    model: Annotated[str | None, one_of(None, *MODELS)] = Field(
+        default=None, description="makes a vector of the title, or of a text without one: " + ", ".join(MODELS)
+    )
     picture: float | None = Field(
         default=None, ge=0.55, le=1.0, description="share of equal bits from which two hashes are of one picture"
     )
@@ -80,6 +84,13 @@ class Signal(NamedTuple):
     settings: Callable[[Any], Mapping[str, object]]
     options: Callable[[Any], Mapping[str, object]]
     of: Callable[[Document], Document | None]
+
+
+def _dimension(options: Any) -> int | None:
+    model, dimension = options.model, options.dimension
+    if model is not None and dimension not in (None, DIMENSION):
+        raise ConfigError(f"dimension={dimension}, but vectors of model={model} have {DIMENSION}: leave dimension out")
+    return dimension if model is None else DIMENSION
 
 
 def _picture(document: Document) -> Document | None:
@@ -103,7 +114,7 @@ SIGNALS: dict[str, Signal] = {
     "vector": Signal(
         "hyperplane",
         lambda o: {},
-        lambda o: {"dimension": o.dimension, "evidence": "float16"},
+        lambda o: {"dimension": _dimension(o), "evidence": "float16"},
         lambda document: None if document.vector is None else Document("", vector=document.vector),
     ),
     "picture": Signal("bit_sampling", lambda o: {}, lambda o: {"dimension": o.picture_bits}, _picture),
@@ -143,6 +154,7 @@ class SignalPlan(NamedTuple):
     text: sets.SetPlan
     parts: tuple[Part, ...]
     seconds: float
+    model: str | None = None
     kind: str = "signals"
 
     @property
@@ -186,7 +198,8 @@ def plan(parameters: Parameters, options: SignalOptions) -> SignalPlan:
         raise ConfigError(
             f"scheme signals compares texts alone: set one of {', '.join(SIGNALS)}, as in signals:title=.6"
         )
-    return SignalPlan(text, tuple(parts), options.hours * _SECONDS_AN_HOUR)
+    model = None if options.vector is None else options.model
+    return SignalPlan(text, tuple(parts), options.hours * _SECONDS_AN_HOUR, model)
 
 
 def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> Signing:
@@ -194,12 +207,15 @@ def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> 
     signing = sets.SCHEME.sign(sets.SCHEME, documents, plan.text)
     usable = [n for n in range(len(documents)) if n not in signing.refused]
     fixed, refused = _blank(signing.evidence.fixed, plan), dict(signing.refused)
-    times = [documents[n].timestamp for n in usable]
+    given = [documents[n] for n in usable]
+    if plan.model is not None:
+        given = _with_vectors(given, plan.model)
+    times = [document.timestamp for document in given]
     seconds = np.array([np.nan if time is None else time for time in times], "<f8")
     at = plan.text.width + _MASK_BYTES
     fixed[:, at : at + _TIME_BYTES] = seconds[:, None].view(np.uint8)
     for part in plan.parts:
-        found = [(row, value) for row, n in enumerate(usable) if (value := part.row.of(documents[n])) is not None]
+        found = [(row, value) for row, document in enumerate(given) if (value := part.row.of(document)) is not None]
         if not found:
             continue
         rows, values = zip(*found, strict=True)
@@ -214,6 +230,17 @@ def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> 
     if not kept.all():
         evidence, contents = evidence.select(kept), contents[kept]
     return signing._replace(contents=contents, evidence=evidence, refused=refused)
+
+
+def _with_vectors(documents: list[Document], model: str) -> list[Document]:
+    """Return documents of which those without a vector have the one that a model makes of their title, or of their text
+    without one."""
+    lacking = [n for n, document in enumerate(documents) if document.vector is None]
+    vectors = model_of(model).vectors([documents[n].title or documents[n].text for n in lacking])
+    out = documents.copy()
+    for n, vector in zip(lacking, vectors, strict=True):
+        out[n] = documents[n]._replace(vector=vector)
+    return out
 
 
 def _signal_contents(fixed: npt.NDArray[np.uint8], plan: SignalPlan) -> npt.NDArray[np.uint64]:
@@ -279,7 +306,8 @@ def said(newer: Evidence, older: Evidence, plan: SignalPlan) -> Said | None:
 def signing(plan: SignalPlan) -> tuple[object, ...]:
     """Return what decides the keys and evidence of each signal."""
     parts = (value for part in plan.parts for value in (part.name, *part.scheme.signing(part.plan)))
-    return (*sets.signing(plan.text), *parts)
+    model = () if plan.model is None else (plan.model, *MODELS[plan.model])
+    return (*sets.signing(plan.text), *parts, *model)
 
 
 def scoring(plan: SignalPlan) -> tuple[object, ...]:
