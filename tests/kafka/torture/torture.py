@@ -35,6 +35,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
@@ -56,7 +57,7 @@ from torture_cluster import (
 )
 from torture_documents import hot_at, items
 from torture_loader import Loader
-from torture_oracle import Verdict, judge
+from torture_oracle import Verdict, judge, judge_held
 from torture_reader import PATIENCE_SECONDS, Follower, committed_records
 from torture_verdicts import Published, judge_verdicts
 
@@ -77,15 +78,11 @@ KINDS = (
     "verdict original", "verdict duplicate", "verdict removed", "verdict refused",
     "clusters",
 )  # fmt: skip
+tell = partial(print, flush=True)
 
 
 class VoidError(Exception):
     """The broker broke its own promise."""
-
-
-def tell(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 class Torture:
@@ -291,6 +288,7 @@ class Torture:
         )  # fmt: skip
         signed, *parts = (follower.all(PATIENCE_SECONDS) for follower in self.followers)
         out = judge(documents, candidates, dead, settings, max(SHARDS, self.given.shards))
+        judge_held(out, documents, *self.cluster.held(), settings)
         judge_verdicts(out, documents, Published(signed, [one for part in parts for one in part], *published), settings)
         keys = {record.key for record in documents}
         out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {
@@ -303,13 +301,13 @@ class Torture:
     def story(self, started: float) -> str:
         """What happened, for the reader of the log."""
         loader, cluster = self.loader, self.cluster
-        trimmed, _ = cluster.bounds(cluster.names.topics.signed)[0]
         led = Counter((topic, partition) for topic, partition, _ in self.moves)
         return (
             f"done: {dict(self.done)}; ended by themselves: {dict(self.endings)}; loaded: {loader.loaded:,}, "
-            f"{loader.aborted} transactions aborted, {loader.unknown} in doubt; signed trimmed to {trimmed}; "
-            f"{cluster.brokers.controllers} terms of controllers, {sum(n > 1 for n in led.values())} of {len(led)} "
-            f"partitions had several leaders; markers dropped by the broker: {cluster.dropped_markers()}; "
+            f"{loader.aborted} transactions aborted, {loader.unknown} in doubt; signed, first and end: "
+            f"{cluster.bounds(cluster.names.topics.signed)[0]}; {cluster.brokers.controllers} terms of controllers, "
+            f"{sum(n > 1 for n in led.values())} of {len(led)} partitions had several leaders; "
+            f"markers dropped by the broker: {cluster.dropped_markers()}; "
             f"began, done, at rest after {[round(mark - started) for mark in self.marks]} s"
         )
 
@@ -369,6 +367,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--matchers", type=int, default=2)
     parser.add_argument("--linkers", type=int, default=2, help="one works, the others stand by")
     parser.add_argument("--filters", type=int, default=2)
+    parser.add_argument("--templates", type=int, default=0, help="from which half of the new texts have two thirds")
     parser.add_argument("--seconds", type=float, default=300.0, help="that loading takes, if no process has to wait")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     return parser.parse_args()

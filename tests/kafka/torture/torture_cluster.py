@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -98,6 +100,11 @@ class Worker:
     def log(self) -> Path:
         return self._folder / f"{self.name}.log"
 
+    @property
+    def port(self) -> int:
+        """Where the last process of this name shows its metrics, by its log."""
+        return int(re.findall(r"health and metrics on [^ ]+:(\d+)", self.log.read_text())[-1])
+
     def signal(self, number: int) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
@@ -122,7 +129,7 @@ class Cluster:
         self.brokers = Brokers(given.nodes, settings)
         live = given.documents // 10
         stride = WINDOWS * given.window / (given.documents - live)
-        self.shape = Shape(given.documents, given.window, given.lateness, stride, given.hot, live)
+        self.shape = Shape(given.documents, given.window, given.lateness, stride, given.hot, live, given.templates)
         properties = folder / "client.properties"
         properties.write_text(
             f"session.timeout.ms={SESSION_SECONDS * 1e3:.0f}\ntransaction.timeout.ms={TRANSACTION_SECONDS * 1e3:.0f}\n"
@@ -237,6 +244,16 @@ class Cluster:
 
     def _log_end(self, topic: str, partition: int) -> int:
         return patient(f"end of {topic}", lambda: self.transport.log_bounds(topic, partition)[1])
+
+    def held(self) -> tuple[int, int]:
+        """How many documents the tables of all matchers hold, and their bytes, as the matchers report them."""
+        documents = size = 0.0
+        for port in (one.port for one in self.workers if one.role == MATCH):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as answer:
+                for line in answer.read().decode().splitlines():
+                    documents += float(line.split()[-1]) if line.startswith("neardup_table_documents{") else 0.0
+                    size += float(line.split()[-1]) if line.startswith("neardup_table_bytes{") else 0.0
+        return int(documents), int(size)
 
     def topic(self, role: str) -> str:
         """The topic whose partitions the members of a role share; those of matchers stand for shards."""

@@ -8,7 +8,8 @@ record time of a live item is known only when it is sent.
 Kinds. *Plain* families hold a new text, near-copies and copies; their ids come once. Families of *singles* hold
 near-copies only; their ids come again as new versions, and are removed. An echo of a family comes when a window is
 over. *Late* documents come later than ``lateness_seconds``. *Hot* documents are near-copies of one text, all at once.
-The key of *poison* holds the reason that its dead letter must give.
+The key of *poison* holds the reason that its dead letter must give. With *templates* half of the new texts begin with
+one of them, so that they share buckets with documents of every shard, and are no near-copies of one another.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import orjson
 
 WORDS = 60
+TEMPLATE_WORDS = 40  # below the threshold
 FAMILY_MAX = 24  # far below the limits of candidates, which may truncate nothing here
 JITTER_SECONDS = 3.0
 POISON: dict[str, bytes] = {
@@ -42,6 +44,7 @@ class Shape(NamedTuple):
     stride: float  # from one record time to the next
     hot: int
     live: int
+    templates: int = 0
 
     @property
     def delay_max(self) -> float:
@@ -80,6 +83,7 @@ class _Stream:
     def __init__(self, shape: Shape, seed: int) -> None:
         self.shape, self.chance = shape, random.Random(seed)
         self.lexicon = [f"word{i}" for i in range(4_000)]
+        self.templates = [self.chance.choices(self.lexicon, k=TEMPLATE_WORDS) for _ in range(shape.templates)]
         self.families: list[_Family] = []
         self.recent = self.old = self.made = 0
 
@@ -102,6 +106,8 @@ class _Stream:
             return self._grow(family, draw)
         echo = self.families[chance.randrange(self.old)] if self.old else None
         words = [chance.choice(self.lexicon) for _ in range(WORDS)]
+        if self.templates and chance.random() < 0.5:
+            words[:TEMPLATE_WORDS] = chance.choice(self.templates)
         if echo is not None and draw > 0.94 and not echo.echoed:
             echo.echoed, words = True, self.edited(echo.texts[0])
         self.families.append(_Family(at, chance.random() < 0.6, [words]))

@@ -246,13 +246,19 @@ def test_a_prefix_of_another_deployment_is_named(capsys) -> None:
 
 
 def test_a_group_that_never_committed_is_named(capsys) -> None:
-    """Its workers restore, or wait for --from."""
-    bench = Bench()
+    """Its workers restore, or wait for --from, and a linker for links."""
+    bench = Bench(verdicts=True)
     add(bench)
-    _join(bench, "sign", bench.names.topics.documents)
+    _signed(bench)
+    _join(bench, "match", bench.names.topics.links)
+    _join(bench, "link", bench.names.topics.signed)
     code, found = shown(bench, capsys)
     assert code == Exit.STUCK
-    assert any("has members and has never committed" in one["what"] for one in found["problems"])
+    said = {one["do"] for one in found["problems"] if "has members and has never committed" in one["what"]}
+    assert said == {
+        "see the log of the matcher: it restores, or needs --from earliest",
+        "see the log of the linker: it waits for links, or needs --from earliest",
+    }
 
 
 def test_settings_of_another_generation_are_suspected(capsys) -> None:

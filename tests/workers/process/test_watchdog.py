@@ -64,24 +64,31 @@ def test_a_partition_that_was_away_begins_again():
     assert stall.look({0: 5}, {0: 8}, 100.0) is None
 
 
-def test_a_partition_that_waits_too_long_is_reported_the_second_time_as_such():
+def test_what_waits_too_long_is_reported_the_second_time_as_such():
     """The first limit reports it as late, the second restarts the worker; the same time again ends the process."""
     waits = Waits(10, 30)
-    assert waits.look({1, 2}, {0}, 0.0) is None
-    assert (waits.look({1}, {0, 2}, 11.0), waits.late) == (None, (1,))
-    assert waits.look({1}, {0, 2}, 30.5) == Wait(1, 30.5, again=False)
+    assert waits.look({"a": 0, "b": 0}, {"c"}, 0.0) is None
+    assert (waits.look({"a": 0}, {"c", "b"}, 11.0), waits.late) == (None, ("a",))
+    assert waits.look({"a": 0}, {"c", "b"}, 30.5) == Wait("a", 30.5, again=False)
     waits.forget()
-    assert (waits.look(set(), set(), 40.0), waits.late) == (None, ())
-    assert waits.look({1}, {0}, 50.0) is None
-    assert waits.look({1}, {0, 2}, 81.0) == Wait(1, 31.0, again=True)
+    assert (waits.look({}, set(), 40.0), waits.late) == (None, ())
+    assert waits.look({"a": 0}, {"c"}, 50.0) is None
+    assert waits.look({"a": 0}, {"c", "b"}, 81.0) == Wait("a", 31.0, again=True)
 
 
-def test_a_partition_that_began_meanwhile_waits_for_the_first_time_again():
+def test_what_began_meanwhile_waits_for_the_first_time_again():
     """The wait of a partition that returns counts from its return."""
     waits = Waits(10, 30)
-    waits.look({1, 2}, set(), 0.0)
-    assert waits.look({1, 2}, set(), 31.0) == Wait(1, 31.0, again=False)
+    waits.look({"a": 0, "b": 0}, set(), 0.0)
+    assert waits.look({"a": 0, "b": 0}, set(), 31.0) == Wait("a", 31.0, again=False)
     waits.forget()
-    waits.look({2}, {1}, 40.0)
-    assert waits.look({1}, {2}, 71.0) is None
-    assert waits.look({1}, {2}, 102.0) == Wait(1, 31.0, again=False)
+    waits.look({"b": 0}, {"a"}, 40.0)
+    assert waits.look({"a": 0}, {"b"}, 71.0) is None
+    assert waits.look({"a": 0}, {"b"}, 102.0) == Wait("a", 31.0, again=False)
+
+
+def test_what_makes_progress_does_not_wait():
+    """A restore may take hours; its deadline counts from the last record that it has read."""
+    waits = Waits(10, 30)
+    assert [waits.look({"a": progress}, set(), 25.0 * progress) for progress in range(9)] == [None] * 9
+    assert waits.look({"a": 8}, set(), 231.0) == Wait("a", 31.0, again=False)

@@ -7,7 +7,7 @@ import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
-from neardup_workers.outside.transport.protocol import Committed, UnreachableError
+from neardup_workers.outside.transport.protocol import Committed, Membership, UnreachableError
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_partition_whose_offset_cannot_be_had_is_tried_again_once_and_then_end
     assert bench.metrics[role].value("restarts", "waited") == 2
     assert "has no committed offset" in bench.stuck[0]
     assert "also after a restart" in bench.stuck[0]
-    assert sum("no committed offset, though the broker answers: [0, 1]" in line for line in caplog.messages) == 2
+    assert sum("too long, though the broker answers: partition 0, partition 1" in line for line in caplog.messages) == 2
     assert bench.health[role].ready().holds is False
 
 
@@ -109,3 +109,50 @@ def test_a_partition_that_waits_for_another_signer_is_not_taken_for_a_client_tha
     assert (signer.value("documents"), bench.stuck) == (0, [])
     assert max(signer.value("lag_records", partition) for partition in ("0", "1")) > 10
     assert signer.value("align_wait_seconds") > 0
+
+
+class Outsider(MemoryTransport):
+    """A broker whose group never settles."""
+
+    def consumer(self, topic, group, instance):
+        made = super().consumer(topic, group, instance)
+        poll = made.poll
+        made.poll = lambda *given: poll(*given)._replace(membership=Membership("", -1, "", None), assigned=())
+        return made
+
+
+class Mute(MemoryTransport):
+    """A broker whose log of ``signed`` shows nothing to a reader."""
+
+    def reader(self, topic):
+        made = super().reader(topic)
+        made.poll = lambda *given: []
+        return made
+
+
+@pytest.mark.parametrize(
+    ("broker", "text"),
+    [(Outsider, "the worker of links"), (Mute, "the restore of links")],
+    ids=["no generation of the group", "a restore that reads nothing"],
+)
+def test_a_state_without_progress_restarts_the_worker_and_then_ends_the_process(bench, broker, text):
+    """No worker waits for its group, or restores, without a limit."""
+    bench.sign(3)
+    bench.match(1)
+    bench.run("match", lambda: bool(bench.stuck), lambda: broker(bench.cluster), stall_seconds_max=40.0)
+    assert bench.metrics["match"].value("restarts", "waited") == 2
+    assert text in bench.stuck[0]
+    assert "also after a restart" in bench.stuck[0]
+
+
+def test_a_worker_whose_transactions_are_aborted_is_not_ready_after_the_deadline(bench):
+    """It keeps its tables, and works again when the broker takes records."""
+    bench.sign(3)
+    bench.add(("d", TEXT))
+    bench.cluster.session_seconds = 1e6  # a member sends heartbeats while it naps
+    bench.cluster.fail_next("flush", times=30)
+    ready = bench.health["sign"].ready
+    bench.run("sign", lambda: not ready().holds and "aborted" in ready().text, stall_seconds_max=5.0)
+    assert ready().text.startswith("partitions: 0, 1; transactions are aborted: ")
+    bench.run("sign", lambda: ready().holds and bench.metrics["sign"].value("documents") == 4)
+    assert (bench.stuck, bench.metrics["sign"].value("restarts", "waited")) == ([], 0)

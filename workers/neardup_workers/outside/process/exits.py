@@ -43,7 +43,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.GENERATION: "a message of signed was made under another configuration, or a worker has other settings than "
     "those in force for its deployment",
     Exit.FENCED: "another process took over from this worker again and again: give each its own --instance",
-    Exit.STUCK: "a step outlasted two minutes, or a partition did not advance, or begin, for as long",
+    Exit.STUCK: "a step outlasted two minutes, or for as long a partition did not advance or begin, a restore read "
+    "nothing, or a worker was in no group",
     Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",
     Exit.REFUSED: "--strict: a document was refused, and the reading ended there; or documents left the window before "
     "their time, so that later ones were not compared with them; or batch would lose nearly all documents of a source",

@@ -105,39 +105,40 @@ class Stall:
 
 
 class Wait(NamedTuple):
-    """A partition that has waited too long; ``again``: also before the last restart of the worker."""
+    """What has waited too long; ``again``: also before the last restart of the worker."""
 
-    partition: int
+    what: str
     seconds: float
     again: bool
 
 
 class Waits:
-    """Finds a partition whose committed offset is unavailable although the broker answers.
+    """Finds what waits without progress although the broker answers: a partition, a restore, a whole worker.
 
-    The partition waits for a transaction of its group to end. A restart of this worker ends the transaction of its own
+    A partition waits for a transaction of its group to end. A restart of this worker ends the transaction of its own
     predecessor; the timeout ends every other one. A transaction whose end marker Kafka has lost never ends.
     """
 
     def __init__(self, usual_seconds: float, seconds_max: float) -> None:
         self.usual_seconds, self.seconds_max = usual_seconds, seconds_max
-        self.late: tuple[int, ...] = ()  # longer than usual, at the last look
-        self._since: dict[int, float] = {}
-        self._before: set[int] = set()  # partitions that waited too long before the last restart
+        self.late: tuple[str, ...] = ()  # longer than usual, at the last look
+        self._since: dict[str, tuple[int, float]] = {}  # progress, and since when it is the same
+        self._before: set[str] = set()  # what waited too long before the last restart
 
-    def look(self, waiting: Collection[int], begun: Collection[int], now: float) -> Wait | None:
-        """Return the partition that has waited longest, if its wait is too long; partitions of ``begun`` no longer
-        wait."""
+    def look(self, waiting: Mapping[str, int], begun: Collection[str], now: float) -> Wait | None:
+        """Return what has waited longest, if its wait is too long; ``waiting`` has the progress of each, ``begun`` what
+        no longer waits."""
         self._before.difference_update(begun)
-        self._since = {partition: self._since.get(partition, now) for partition in waiting}
-        self.late = tuple(sorted(p for p, since in self._since.items() if now - since > self.usual_seconds))
-        partition = min(self._since, key=self._since.__getitem__, default=None)
-        if partition is None or now - self._since[partition] <= self.seconds_max:
+        known = {what: self._since.get(what, (progress, now)) for what, progress in waiting.items()}
+        self._since = {w: known[w] if known[w][0] == progress else (progress, now) for w, progress in waiting.items()}
+        self.late = tuple(sorted(w for w, (_, since) in self._since.items() if now - since > self.usual_seconds))
+        what = min(self._since, key=lambda one: self._since[one][1], default=None)
+        if what is None or now - self._since[what][1] <= self.seconds_max:
             return None
-        again = partition in self._before
-        self._before.add(partition)
-        return Wait(partition, now - self._since[partition], again)
+        again = what in self._before
+        self._before.add(what)
+        return Wait(what, now - self._since[what][1], again)
 
     def forget(self) -> None:
-        """Restart the count after an outage or a restart; the record of partitions that waited too long stays."""
+        """Restart the count after an outage or a restart; the record of what waited too long stays."""
         self._since, self.late = {}, ()

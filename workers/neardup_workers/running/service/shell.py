@@ -6,11 +6,10 @@ Theory of operation. The shell has these states. It logs each change once, and e
   transaction of a predecessor with the same name, for which the first request of committed offsets would wait.
 - *working*: it runs turns of the worker, with chores between them at intervals. After an ``UnreachableError`` of a turn
   the worker keeps its state, and turns continue, with a nap between them, until the broker answers again.
-- *restarting*: ``FencedError``, ``OutcomeUnknownError``, a start that failed, or a partition whose committed offset is
-  unavailable for ``stall_seconds_max`` although the broker answers. The shell closes all of its parts and starts again
-  from the committed offsets, after a wait that grows with each consecutive failure. After ``STEADY_SECONDS`` of work
-  the count restarts. If a partition waits that long a second time, the process ends: another process may start
-  elsewhere, and an operator sees it.
+- *restarting*: ``FencedError``, ``OutcomeUnknownError``, a start that failed, or a state of the table ``STATES`` at its
+  deadline. The shell closes all of its parts and starts again from the committed offsets, after a wait that grows with
+  each consecutive failure. After ``STEADY_SECONDS`` of work the count restarts. At the same deadline a second time the
+  process ends: another process may start elsewhere, and an operator sees it.
 - *stopped*: after a signal. The current turn and its transaction end, the shell closes all of its parts, and the worker
   leaves its group.
 
@@ -53,7 +52,8 @@ from neardup_workers.outside.transport.protocol import (
     UnreachableError,
     UnreadableError,
 )
-from neardup_workers.running.service.roles import Made, Role, Tables, Worker, wait_seconds
+from neardup_workers.running.service.roles import Made, Role, Tables, wait_seconds
+from neardup_workers.running.service.states import begun, waiting
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ ENDINGS: dict[type[NeardupError], Exit] = {
 
 
 class WaitedError(TransportError):
-    """A partition waits for its committed offset although the broker answers."""
+    """A worker, a partition or a restore waits until its deadline although the broker answers."""
 
 
 # Errors that restart the worker -> the cause in the metrics.
@@ -131,7 +131,8 @@ class Shell:
         self._is_away = False  # the broker did not answer the last request
         self._stall = Stall(limits.stall_seconds_max)
         usual = settings.client.transaction_timeout_seconds + _OVERDUE_SECONDS
-        self._waits = Waits(usual, max(usual, limits.stall_seconds_max))
+        deadline = max(usual, limits.stall_seconds_max)
+        self._waits, self._shown = Waits(usual, deadline), Waits(deadline, deadline)
 
     def run(self) -> Exit:
         """Work until a signal arrives; raises ``Failure`` for an error that no restart can repair."""
@@ -200,8 +201,7 @@ class Shell:
                 except UnreachableError as error:
                     # The broker does not answer: keep all state until a request for the ends of the topic succeeds.
                     self._is_away = True
-                    self._stall.forget()
-                    self._waits.forget()
+                    self._forget()
                     self.outside.observer.set("connected", 0.0)
                     self._log_change("away", f"{self.name}: {error}", bad=True)
             self._beat(made, producer)
@@ -221,12 +221,13 @@ class Shell:
             answer = HealthAnswer(False, "waiting for the group")
         elif not worker.ready:
             late = self._waits.late
-            waits = f"; no committed offset, though the broker answers: {list(late)}" if late else ""
+            waits = f"; too long, though the broker answers: {', '.join(late)}" if late else ""
             waits += f"; it waits for {member.awaited}" if member.awaited else ""
             answer = HealthAnswer(False, f"{listed}; waiting: {sorted(member.waiting)}, restoring: {restoring}{waits}")
             self._log_change(("restoring", owned, late), f"{self.name}: restoring; {answer.text}", bad=bool(late))
         elif member.aborted_in_row > 1:
-            answer = HealthAnswer(True, f"{listed}; transactions are aborted: {producer.last_error}")
+            in_time = not self._shown.late
+            answer = HealthAnswer(in_time, f"{listed}; transactions are aborted: {producer.last_error}")
             text = f"{self.name}: transactions are aborted; waiting longer each time: {producer.last_error}"
             self._log_change(("aborting", producer.last_error), text, bad=True)
         else:
@@ -248,7 +249,7 @@ class Shell:
             for label in gone:
                 observer.forget(label)
             observer.set("assigned_partitions", len(owned))
-            observer.set("ready", float(member.joined and worker.ready))
+            observer.set("ready", float(member.joined and worker.ready and not self._shown.late))
             waiting = made.waiting_records()
             lags = consumer.lag() if made.reads is None else made.reads.lag()
             for partition, lag in lags.items():
@@ -276,7 +277,7 @@ class Shell:
                     f"{self.name}: partition {stalled} of {self.topic} stays at {positions[stalled]} of "
                     f"{ends[stalled]} for {self.limits.stall_seconds_max:g} s"
                 )
-            self._check_waits(worker, {*worker.running, *made.restoring()})
+            self._check_waits(made)
 
         return [
             _Chore(_OBSERVE_SECONDS, observe),
@@ -285,18 +286,24 @@ class Shell:
             _Chore(_COLLECT_SECONDS, self.outside.collect),
         ]
 
-    def _check_waits(self, worker: Worker, begun: set[int]) -> None:
-        """Restart if a partition waits too long for its committed offset; the second time, end the process."""
-        wait = self._waits.look(worker.member.waiting, begun, self.outside.now())
+    def _check_waits(self, made: Made) -> None:
+        """Restart if something waits beyond its deadline; the second time, end the process."""
+        now, found = self.outside.now(), waiting(made, ends=True)
+        self._shown.look({what: progress for what, (_, progress) in waiting(made, ends=False).items()}, (), now)
+        wait = self._waits.look({what: progress for what, (_, progress) in found.items()}, begun(made), now)
         if wait is None:
             return
-        text = (
-            f"partition {wait.partition} of {self.topic} has no committed offset for {wait.seconds:.0f} s, though the "
-            "broker answers: a transaction of the group does not end"
-        )
+        state, _ = found[wait.what]
+        text = f"{wait.what} of {self.topic} {state.why} ({wait.seconds:.0f} s)"
         if wait.again:
-            self.outside.stuck(f"{self.name}: {text}, also after a restart; see kafka-python admin transactions list")
+            self.outside.stuck(f"{self.name}: {text}, also after a restart; see {state.look}")
         raise WaitedError(text)
+
+    def _forget(self) -> None:
+        """Begin all deadlines again: the broker was away, or the worker restarts."""
+        self._stall.forget()
+        self._waits.forget()
+        self._shown.forget()
 
     def _restart(self, error: TransportError) -> None:
         """Count and log a failure, and wait; raises ``Failure`` if another process has the same name."""
@@ -309,8 +316,7 @@ class Shell:
         observer.set("ready", 0.0)
         observer.set("assigned_partitions", 0.0)
         health.beat(HealthAnswer(False, f"restarting: {error}"))
-        self._stall.forget()
-        self._waits.forget()
+        self._forget()
         self._log_change(("over", cause), f"{self.name}: restarting from the committed offsets: {error}", bad=True)
         if self._fenced >= _FENCED_MAX:
             raise Failure(

@@ -85,15 +85,15 @@ class LinkWorker:
         self.member, self.plan, self.observer = member, plan, member.observer
         self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
         self.running: set[int] = set()
-        self.restoring: Iterator[Restored | None] | None = None
+        self.restoring: Iterator[Restored | bool] | None = None
         self._separate = plan.config.separate
         self._intake = Intake(member, plan)
         self._forget()
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
         self._skipped = 0  # documents before the first linker
-        self._ignored = 0  # ignored pairs that the metrics have counted
-        self._largest = 0  # members of the largest cluster since the last report
+        self._ignored = self._largest = 0  # ignored pairs in the metrics; members of the largest cluster not yet there
+        self.restored = 0  # stretches that restores have read
         self._committed: dict[str, dict[int, Committed]] = {}
         self._trimmed: dict[int, int] = {}
         self._renewed_at: float | None = None  # when all offsets were committed
@@ -133,8 +133,7 @@ class LinkWorker:
         return [] if self.restoring is None else [PARTITION]
 
     def waiting_records(self) -> dict[int, int]:
-        """Return the number of records of signed that wait for verdicts, by partition; partitions without any are
-        absent."""
+        """Return the number of records of signed that wait for verdicts, by partition, if there are any."""
         return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
 
     def close(self) -> None:
@@ -296,12 +295,13 @@ class LinkWorker:
             except UnreachableError:
                 self.member.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
                 raise
-            if loaded is not None:
+            if isinstance(loaded, Restored):
                 self.state, self.clusters, self.sources = loaded
                 self.restoring, self.running, self._ignored = None, {PARTITION}, 0
                 self.observer.count("restored_documents", self.state.decisions.end)
                 self._intake.resume()
                 return
+            self.restored += loaded
             if self.member.clock() >= until:
                 return
 

@@ -38,19 +38,20 @@ from neardup_workers.running.commands.topics.shards import ShardState, shard_tab
 class _Kind(NamedTuple):
     """What the workers of a role are called, the topic that they read, the topic whose newest record is their last
     output (what a filter writes has the times of documents), the topic whose partitions they share, and what each of
-    these is."""
+    these is, what a member does that has committed nothing."""
 
     called: str
     reads: str
     writes: str | None
     shares: str
     part: str = "partition"
+    begins: str = "restores, or needs --from earliest"
 
 
 _ROLES: dict[str, _Kind] = {
     SIGN: _Kind("signer", "documents", "signed", "documents"),
     MATCH: _Kind("matcher", "signed", "candidates", "links", "shard"),
-    LINK: _Kind("linker", "signed", "verdicts", "signed"),
+    LINK: _Kind("linker", "signed", "verdicts", "signed", begins="waits for links, or needs --from earliest"),
     FILTER: _Kind("filter", "verdicts", None, "verdicts"),
 }
 # The worst comes first.
@@ -59,8 +60,7 @@ _CODES = (Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.STUCK)
 _TAIL_OFFSETS = 4
 # A transaction of a step takes a fraction of this time.
 _OPEN_SECONDS, _OPEN_LOOK_SECONDS = 2.0, 0.1
-_WAIT_SECONDS, _RECORDS_MAX, _BYTES_MAX = 10.0, 100, 1 << 20
-_MILLISECONDS = 1e3
+_WAIT_SECONDS, _RECORDS_MAX, _BYTES_MAX, _MILLISECONDS = 10.0, 100, 1 << 20, 1e3
 
 
 class Problem(NamedTuple):
@@ -206,7 +206,7 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
         yield Problem(f"no {called} is a member of {role.group}{waits}", do, Exit.STUCK)
     elif role.records and all(one.committed is None for one in role.partitions):
         what = f"{role.group} has members and has never committed an offset of {role.topic}"
-        yield Problem(what, f"see the log of the {called}: it restores, or it needs --from earliest", Exit.STUCK)
+        yield Problem(what, f"see the log of the {called}: it {kind.begins}", Exit.STUCK)
     if role.members > count and role.role != LINK:
         what = f"{role.members - count} of {role.members} {called}s have no {kind.part}: there are {count}"
         yield Problem(what, "end them, or keep them to take over")
