@@ -131,3 +131,18 @@ def test_removal_waits_for_a_checkpoint_that_runs(keeper):
         assert keeper.remove(f"secret-id-{n}") == 1
         for path in keeper.log.path.parent.iterdir():
             assert b"secret-id" not in path.read_bytes(), path
+
+
+def test_a_check_writes_few_bytes_to_the_file_of_changes(tmp_path):
+    """Each page that a commit changes is written whole, so pages are small: 24 kB a check of 2,000 documents."""
+    keeper = opened(tmp_path, ServeSettings(threshold=0.7))
+    texts = [" ".join(f"w{7919 * n * k % 9973}" for k in range(1, 41)) for n in range(1, 2101)]
+    for first in range(0, 2000, 50):
+        keeper.check([Document(f"d{17 * n % 2003}", texts[n], NOW) for n in range(first, first + 50)])
+    use(keeper.log, seconds=1e9)  # nothing begins the file again meanwhile
+    keeper.log.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for n in range(2000, 2100):
+        keeper.check([Document(f"e{n}", texts[n], NOW)])
+    changes = keeper.log.path.with_name("window.sqlite-wal").stat().st_size
+    keeper.log.close()
+    assert 100 * 4096 < changes < 100 * 24_000

@@ -14,7 +14,7 @@ from neardup.documents.document import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints
-from neardup_workers.outside.store.disk.sums import PageSums
+from neardup_workers.outside.store.disk.sums import PAGE_BYTES, PageSums
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.reading import StoreReader
@@ -111,8 +111,8 @@ def test_a_page_of_zeros_is_refused_and_salvaged(folder):
         [place] = connection.execute("SELECT min(place) + 100 FROM documents").fetchone()
         [evidence] = connection.execute("SELECT evidence FROM documents WHERE place = ?", (place,)).fetchone()
     connection.close()
-    page = data.index(evidence) // 4096
-    data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+    page = data.index(evidence) // PAGE_BYTES
+    data[page * PAGE_BYTES : (page + 1) * PAGE_BYTES] = bytes(PAGE_BYTES)
     path.write_bytes(data)
     with pytest.raises(Failure, match=r"is damaged: .*--salvage"):
         read(folder)

@@ -35,6 +35,7 @@ from neardup_workers.outside.store import extra, stories
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints, is_full
 from neardup_workers.outside.store.disk.folder import damaged, damaged_page, locked, unusable
 from neardup_workers.outside.store.disk.reserve import Reserve
+from neardup_workers.outside.store.disk.sums import PAGE_BYTES
 from neardup_workers.outside.store.extra import statements, words
 from neardup_workers.outside.store.rows import FIELDS, LEADS, TABLES, StoredRow, checksum, erased_name, is_sound
 
@@ -91,6 +92,7 @@ class Log:
                 raise damaged_page(self.path, pages)
             self._checkpoints.open()
             self._writer = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._writer.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new one
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability][0]}")

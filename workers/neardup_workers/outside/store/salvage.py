@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store.disk.folder import locked, unusable
-from neardup_workers.outside.store.disk.sums import blank_damaged, sums_path
+from neardup_workers.outside.store.disk.sums import PAGE_BYTES, blank_damaged, sums_path
 from neardup_workers.outside.store.extra import copying, statements
 from neardup_workers.outside.store.log import VERSION, Log
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
@@ -53,6 +53,7 @@ def salvage(folder: Path, width: int) -> Salvaged:
             is_blanked = blank_damaged(path, sound)
             source = sqlite3.connect(sound if is_blanked else path, isolation_level=None)
             target = sqlite3.connect(copy, isolation_level=None)
+            target.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             try:
                 intact, damaged, lost = _copied(source, target, width)
             finally:

@@ -31,7 +31,7 @@ from neardup_workers.outside.store.disk.sums import CHUNK, PageSums
 
 # Pages that change often are moved once in this time.
 _SECONDS = 1.0
-# Pages of 4 kB: 128 MB of changes, which some thousand steps make.
+# Pages of 1 kB: 34 MB of changes, which more than a thousand steps make.
 _PAGES_MAX = 1 << 15
 # The rest of a check waits so long behind each megabyte, for those who wait for answers.
 _CHUNK_SECONDS = 0.002

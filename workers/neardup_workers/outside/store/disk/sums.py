@@ -30,6 +30,8 @@ _MAGIC, _VERSION = 0x6E647375, 1
 # changes.
 _MARK, _FORMAT, _PAGE_BYTES, _IS_OPEN, _SALT, _SALT_2, _PAGES = range(7)
 _NUMBERS, _BLOCK_BYTES = 1023, 4096
+# Bytes of a page of a new database: a COMMIT writes each page that it changes whole, of some twenty trees.
+PAGE_BYTES = 1024
 # First bytes of pages of trees that name other pages.
 _INTERIOR = (b"\x02", b"\x05")
 _WAL_HEADER, _FRAME_HEADER = 32, 24
@@ -52,7 +54,7 @@ class PageSums:
         # To close a file releases every lock of the process on it, those of SQLite too. So it stays open until the end.
         self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._sums = os.open(sums_path(path), os.O_RDWR | os.O_CREAT, 0o600)
-        self.page_bytes = int.from_bytes(os.pread(self.file, 2, 16) or b"\x10\0", "big") or 4096
+        self.page_bytes = int.from_bytes(os.pread(self.file, 2, 16), "big") or PAGE_BYTES
         self.page_bytes = 65536 if self.page_bytes == 1 else self.page_bytes
         self._header = np.zeros(_NUMBERS, "<u4")
         self._known = np.zeros(0, "<u4")

@@ -22,7 +22,7 @@ CREATE TABLE sources (
     source TEXT NOT NULL, hour INTEGER NOT NULL, {", ".join(f"{name} INTEGER NOT NULL" for name in COUNTS)}, lags TEXT,
     PRIMARY KEY (source, hour)
 ) WITHOUT ROWID;
-CREATE INDEX sources_hour ON sources (hour, documents, source);
+CREATE INDEX sources_hour ON sources (hour, source);
 CREATE INDEX sources_repeated ON sources (hour, source) WHERE {_REPEATED};
 CREATE TABLE source_pairs (
     source TEXT NOT NULL, original TEXT NOT NULL, documents INTEGER NOT NULL, PRIMARY KEY (source, original)
