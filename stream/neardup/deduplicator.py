@@ -193,7 +193,7 @@ class Deduplicator:
 
         Args:
             documents: in order of arrival.
-            reference: they are a set that later ones may repeat: none is compared, and each that is not a copy is kept.
+            reference: they are an old set, as if each had ``Document.reference``: all are kept.
 
         Returns:
             One verdict for each document, in order.

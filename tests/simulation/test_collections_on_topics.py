@@ -69,6 +69,9 @@ def test_ids_belong_to_a_collection_in_every_worker(seed: int) -> None:
     assert list(map(said, lines)) == events.expected()
     assert {line["status"] for line in lines} >= {"original", "duplicate", "removed"}
     cluster.check_others(lines)
+    old = {f"0-{n}" for n, value in enumerate(events.values) if value.get("set") == "old"}
+    assert {line["status"] for line in lines if f"0-{line['offset']}" in old} <= {"original", "unchanged"}
+    assert any(line.get("matched") in old and line["similarity"] < 1 for line in lines if "similarity" in line)
     kept = [event for event, line in zip(zip(events.keys, events.lines(), strict=True), lines, strict=True)
             if line["status"] in ("original", "removed")]  # fmt: skip
     assert [(record.key, record.value) for record in cluster.memory.records(cluster.topics.unique)] == kept

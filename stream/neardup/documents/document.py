@@ -38,6 +38,7 @@ class Document(NamedTuple):
         title: its headline.
         collection: documents of different collections never meet; ``Config.collection_field`` must be set.
         picture: the hash of its picture, of scheme ``signals``: bytes, or hexadecimal digits as ``imagehash`` writes.
+        reference: of an old set: later documents are compared with it, and it is compared with nothing.
 
     A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
 
@@ -58,12 +59,13 @@ class Document(NamedTuple):
     title: str | None = None
     collection: str | None = None
     picture: bytes | str | None = None
+    reference: bool = False
 
 
 # What a document has besides its text that can say which story it tells: attributes of ``Document``.
 SIGNALS = ("title", "vector", "picture")
 # The values of many documents: ``map`` with these takes a third of the time of a comprehension.
-ID, TEXT, TIMESTAMP, COLLECTION = map(attrgetter, ("id", "text", "timestamp", "collection"))
+ID, TEXT, TIMESTAMP, COLLECTION, REFERENCE = map(attrgetter, ("id", "text", "timestamp", "collection", "reference"))
 
 
 def check_type(value: object, kind: type | tuple[type, ...], rule: str) -> None:
@@ -391,5 +393,6 @@ REASONS: dict[str, str] = {
     "file_too_large": "the file is larger than line_bytes_max",
     "blocked": "the id or the content stands in the block list",
     "collection": "the collection is neither a string without the character U+001F nor a whole number of 64 bits",
+    "origin": "the origin is neither old nor new",
     "collection_off": "the document names a collection, but collection_field is not set",
 }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.dates import SECONDS_MAX
-from neardup.documents.document import COLLECTION, ID, TIMESTAMP, Column, Document, DocumentColumns, Refusal
+from neardup.documents.document import COLLECTION, ID, REFERENCE, TIMESTAMP, Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import (
     full_id,
     full_id_column,
@@ -274,6 +274,13 @@ def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> S
         return documents
     refused = {refusal.position for refusal in refusals}
     return [document for position, document in enumerate(documents) if position not in refused]
+
+
+def references_of(documents: Sequence[Document]) -> npt.NDArray[np.bool_] | None:
+    """Return which documents are of an old set, ``bool[n]``; ``None`` if none is."""
+    if isinstance(documents, DocumentColumns) or not any(map(REFERENCE, documents)):
+        return None
+    return np.fromiter(map(REFERENCE, documents), np.bool_, len(documents))
 
 
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -26,6 +26,8 @@ from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches, relations_of
 
 # Characters of an address and of a title; more are cut off.
 URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
+# Values of the field that ``origin`` names: documents of the old set are compared with nothing.
+ORIGINS = OLD, _ = "old", "new"
 # The parser gives up below this depth; the number is its own.
 DEPTH_MAX = 1024
 # Digits of a number of 64 bits at most, with its sign.
@@ -63,7 +65,7 @@ Unread = Callable[[str, object], object]
 class Fields(NamedTuple):
     """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
     the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one; the name
-    of its source, if source, URL and title are read; the name of its collection, if there are collections."""
+    of its source, if source, URL and title are read; the names of its collection, and of its origin (``ORIGINS``)."""
 
     id: str = "id"
     text: str = "text"
@@ -75,6 +77,7 @@ class Fields(NamedTuple):
     rank: str | None = None
     source: str | None = None
     collection: str | None = None
+    origin: str | None = None
 
 
 def decode_document(
@@ -131,6 +134,11 @@ def decode_document(
         document = document._replace(rank=_number(value_at(value, fields.rank)))
     if fields.source is not None:
         document = _with_source(document, value, fields.source)
+    if fields.origin is not None:
+        origin = value_at(value, fields.origin)
+        if origin not in (None, *ORIGINS):
+            return Reason("origin")
+        document = document._replace(reference=origin == OLD)
     return document if fields.collection is None else _with_collection(document, value_at(value, fields.collection))
 
 
@@ -141,7 +149,7 @@ def _with_collection(document: Document, collection: Any) -> Document | Reason:
     name = str(collection) if type(collection) is int else collection
     if type(name) is not str or SEPARATOR in name:
         return Reason("collection")
-    return Document(*document[:-2], name, document.picture)
+    return document._replace(collection=name)
 
 
 def _with_source(document: Document, value: dict[str, Any], field: str) -> Document:
@@ -150,7 +158,7 @@ def _with_source(document: Document, value: dict[str, Any], field: str) -> Docum
     if source is None and url is None and title is None:
         return document
     # ``_replace`` takes three times as long
-    id_, text, timestamp, tokens, vector, fields, rank, *_, picture = document
+    id_, text, timestamp, tokens, vector, fields, rank, *_, picture, _ = document
     return Document(
         id_, text, timestamp, tokens, vector, fields, rank,
         source if type(source) is str else None,
@@ -193,7 +201,7 @@ def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
 def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     """Every string of the object by its name, and every number as it is written, but for id, timestamp and
     collection."""
-    known = {fields.id, fields.timestamp, fields.collection}
+    known = {fields.id, fields.timestamp, fields.collection, fields.origin}
     named = {name: x for name, x in value.items() if name not in known and type(x) in (str, int, float)}
     named = {name: x if type(x) is str else repr(x) for name, x in named.items()}
     return Document(id_, timestamp=timestamp, fields=named)

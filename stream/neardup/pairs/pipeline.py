@@ -236,16 +236,20 @@ class Matcher:
     def slices(
         self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
         removals: npt.NDArray[np.bool_] | None = None, leads: bool = False, named: bool = True,
+        references: npt.NDArray[np.bool_] | None = None,
     ) -> Iterator[Slice]:  # fmt: skip
         """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
 
-        Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``).
+        Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``). Rows in
+        ``references`` (``bool[n]``) make no pairs with what came before them.
         A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
         for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice. With
         ``leads`` a slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
-        return self.slices_of(stream_rows(batch, self.config, removals), probe=probe, add=add,
-                              candidates_max=candidates_max, leads=leads, named=named)  # fmt: skip
+        rows = stream_rows(batch, self.config, removals, references)
+        return self.slices_of(
+            rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named
+        )  # fmt: skip
 
     def slices_of(
         self, rows: StreamRows, *, first: int = 0, probe: bool = True, add: bool = True,
@@ -261,7 +265,7 @@ class Matcher:
                 self._shared = shared[0], table.limits
             candidates = table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
-            judged = self._judged(batch, candidates, leads=leads, is_named=named)
+            judged = self._judged(rows, candidates, leads=leads, is_named=named)
             yield Slice(*judged, end := candidates.end, candidates.items)
             if end == size:
                 return
@@ -271,10 +275,11 @@ class Matcher:
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
 
     def _judged(
-        self, batch: Batch, candidates: Candidates, *, leads: bool, is_named: bool
+        self, read: StreamRows, candidates: Candidates, *, leads: bool, is_named: bool
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses, Leads]:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
+        batch = read.batch
         if not len(candidates.items):
             return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES, NO_LEADS
         common = self.common(batch, candidates.items, candidates.slots)
@@ -291,6 +296,8 @@ class Matcher:
         rows = np.flatnonzero(judged.is_pair | (may_lead(self.config, common, judged) & leads))
         if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
             rows = rows[same_collection(batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows]))]
+        if read.references is not None:
+            rows = rows[~read.references[candidates.items[rows]]]
         met, rows = rows[~judged.is_pair[rows]], rows[judged.is_pair[rows]]
         every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan

@@ -123,16 +123,18 @@ def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uin
 
 
 class StreamRows(NamedTuple):
-    """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), and the items
-    of a table that holds them all."""
+    """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), the items of a
+    table that holds them all, and which of them are compared with nothing (``bool[n]``; ``None``: none)."""
 
     batch: Batch
     removals: npt.NDArray[np.bool_]
     items: Items
+    references: npt.NDArray[np.bool_] | None = None
 
     def until(self, end: int) -> StreamRows:
         """Return the rows before row ``end``."""
-        return StreamRows(select(self.batch, np.arange(end)), self.removals[:end], self.items.until(end))
+        references = None if self.references is None else self.references[:end]
+        return StreamRows(select(self.batch, np.arange(end)), self.removals[:end], self.items.until(end), references)
 
     def items_of(self, shard: Shard, *, by_content: bool) -> Items:
         """Return the items as the table of a shard reads them."""
@@ -143,14 +145,19 @@ class StreamRows(NamedTuple):
         return self.items._replace(kinds=kinds | self.items.kinds & COPIED)
 
 
-def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None) -> StreamRows:
-    """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id."""
+def stream_rows(
+    batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None,
+    references: npt.NDArray[np.bool_] | None = None,
+) -> StreamRows:  # fmt: skip
+    """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id, those in ``references``
+    (``bool[n]``) are compared with nothing."""
+    references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
         removed = np.zeros(batch.size, np.bool_)
-        return StreamRows(batch, removed, table_items(batch, bucket_keys(batch, config)))
+        return StreamRows(batch, removed, table_items(batch, bucket_keys(batch, config)), references)
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL
-    return StreamRows(batch, removals, items)
+    return StreamRows(batch, removals, items, references)
 
 
 @kernel("u64[], i64, i32[]")

@@ -17,7 +17,7 @@ from neardup_workers.outside.topics.verdicts import parse_run
 def test_a_deployment_decides_collections_as_one_process_does(worlds: Callable[..., World]) -> None:
     """Also behind a linker that is killed: it reads ids and collections back from its verdicts, and its ledger of
     sources from their topic."""
-    world = worlds(**SETTINGS, fields=("source=said_by",), verdicts=True, documents_partitions=1)
+    world = worlds(**SETTINGS, fields=("source=said_by", "origin=set"), verdicts=True, documents_partitions=1)
     events = CollectionEvents(7)
     for role in (SIGN, MATCH, LINK, FILTER):
         world.place(role)

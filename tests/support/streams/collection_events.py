@@ -1,4 +1,4 @@
-"""A stream of several collections with sources, URLs and titles, as records of a topic, and its verdicts."""
+"""A stream of collections, of an old and a new set, with sources, as records of a topic, and its verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from neardup.stories.sources.names import shown_by
 from neardup_workers.outside.topics.messages import full_id_of_key, key_of
 
 COLLECTIONS = ("en", "de", None)
-FIELDS = Fields(source="said_by", collection="lang")
+FIELDS = Fields(source="said_by", collection="lang", origin="set")
 NAMES = ("id", "status", "duplicate_of", "collection", "similarity", "source", "url", "title")
 PLACES = ("cluster", "related", "previous", "matched")
 # Two common buckets make a pair, so that only pairs decide, as on topics.
@@ -32,7 +32,8 @@ def texts_of(rng: random.Random) -> list[str]:
 
 
 class CollectionEvents:
-    """Documents with equal ids and texts in several collections, versions and removals among them."""
+    """Documents of an old and a new set with equal ids and texts in several collections, versions and removals among
+    them."""
 
     def __init__(self, seed: int, count: int = 60) -> None:
         rng = random.Random(seed)
@@ -43,6 +44,7 @@ class CollectionEvents:
             collection, id_ = rng.choice(COLLECTIONS), f"d{rng.randrange(count // 4)}"
             value = {"id": id_, "text": rng.choice(texts), "timestamp": 1_000.0 + n}
             value |= {"lang": collection} if collection else {}
+            value |= {"set": rng.choice(("old", "new", "new", None))}
             url = f"https://www.host{n % 2}.example/{n}"
             value |= {"said_by": f"www.Paper-{n % 3}.example"} if n % 4 else {"url": url}
             value |= {"title": f'The {n}th "story"'} if n % 5 else {"note": "\u00e9"}

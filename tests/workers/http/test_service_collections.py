@@ -11,6 +11,7 @@ import orjson
 import pytest
 from service_world import NEAR, NOW, TEXT, World, world_in
 
+from neardup import Deduplicator, Document
 from neardup_workers.outside.store.blocked import read_block_list
 
 NAMES = ("ar", "de", None)
@@ -39,6 +40,26 @@ def test_the_answers_are_those_of_a_service_for_each_collection(tmp_path: Path) 
         found = [{**one, **{key: one[key] and one[key] // 3 for key in PLACES}} for one in answers[name]]
         assert found == [one | ({"collection": name} if name else {}) for one in wanted]
         assert all(one["place"] % 3 == n for one in answers[name])
+
+
+def test_a_document_of_the_old_set_is_compared_with_nothing(tmp_path: Path) -> None:
+    """New ones are compared with it, as one process decides, also after a restart; another value is refused."""
+    texts = [(f"{k}-{n}", text, ("old", "new", None)[n % 3]) for k, (_, text) in enumerate(STREAM) for n in range(6)]
+    answers = []
+    for half in (texts[:13], texts[13:]):
+        with world_in(tmp_path, fields=("origin=set",)) as world:
+            answers += [world.check(id_, text, set=origin) for id_, text, origin in half]
+            refused = world.ask("POST", "/v1/check", json={"id": "x", "text": TEXT, "set": "older"})
+    assert (refused.status_code, refused.json()["reason"]) == (422, "origin")
+    dedup = Deduplicator()
+    verdicts = dedup.decide([Document(id_, text, 0.0, reference=origin == "old") for id_, text, origin in texts])
+    assert [(one["status"], one["duplicate_of"], one["similarity"]) for one in answers] == [
+        (one.status, one.duplicate_of, one.similarity and round(one.similarity, 4)) for one in verdicts
+    ]
+    of_old = [one for one, (_, _, origin) in zip(answers, texts, strict=True) if origin == "old"]
+    assert [one["pairs"] for one in of_old] == [[]] * 10
+    assert {one["status"] for one in of_old} == {"original"}
+    assert {one["duplicate_of"] for one in answers} >= {"0-3", "1-0"}
 
 
 def test_requests_name_the_collection_of_an_id(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from neardup.documents.document import Document, Verdict
 from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
-from neardup.pairs.batches import MICROSECONDS, Batch, id_columns, id_hashes
+from neardup.pairs.batches import MICROSECONDS, Batch, accepted_of, id_columns, id_hashes, references_of
 from neardup.pairs.comparing import Leads, is_compared, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
@@ -141,7 +141,7 @@ class Decider:
         Args:
             documents: in order of arrival.
             signed: what the signer made of them.
-            reference: as for ``decide_columns``.
+            reference: all are of an old set.
 
         Returns:
             One verdict for each document, in order.
@@ -155,13 +155,15 @@ class Decider:
         for refusal in signed.refusals:
             accepted[refusal.position], reasons[refusal.position] = False, refusal.reason
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
-        decided = self.decide_columns(accepted, signed, texts=texts, reference=reference)
+        given = accepted_of(documents, signed.refusals)
+        references = np.ones(len(given), np.bool_) if reference else references_of(given)
+        decided = self.decide_columns(accepted, signed, texts=texts, references=references)
         relations = {} if decided.relations is None else dict(decided.relations.values())
         return verdicts_of(documents, decided.verdicts, decided.ids, decided.new, relations, reasons)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
-        texts: Texts | None = None, reference: bool = False, *, named: bool = False,
+        texts: Texts | None = None, references: npt.NDArray[np.bool_] | None = None, *, named: bool = False,
     ) -> Decided:  # fmt: skip
         """Match and decide arrivals, without an object for each.
 
@@ -171,7 +173,7 @@ class Decider:
             seen: called with each slice of the batch, which holds the pairs of its documents.
             named: its pairs have ids.
             texts: returns the texts of arrivals, to name what they say that is new; without it nothing is named.
-            reference: compare the arrivals with nothing, so that each is an original: of a set that later ones repeat.
+            references: ``bool[m]``, which documents are of an old set (``REFERENCE``); ``None``: none.
 
         Raises:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
@@ -182,14 +184,12 @@ class Decider:
         against: list[npt.NDArray[np.int64]] = []
         offset, new = self._offset(), NOTHING_NEW
         with self.step():
-            verdicts = join_verdicts(
-                list(self._decide(accepted, signed, offset, relations, against, seen, reference, named))
-            )
+            parts = self._decide(accepted, signed, offset, relations, against, seen, references, named)
+            verdicts = join_verdicts(list(parts))
             if texts is not None and self._is_novel:
                 new = self._new(verdicts, np.concatenate(against), texts, offset)
             ids = self._original_ids(verdicts)
-            if self._matcher.config.separate:
-                ids = bare_ids(ids)
+            ids = bare_ids(ids) if self._matcher.config.separate else ids
             self._places += len(accepted)
         return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids, joined_relations(relations), new)
 
@@ -295,23 +295,23 @@ class Decider:
 
     def _decide(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, offset: int, relations: list[Relations],
-        against: list[npt.NDArray[np.int64]], seen: Callable[[Slice], None] | None, reference: bool, named: bool,
+        against: list[npt.NDArray[np.int64]], seen: Callable[[Slice], None] | None,
+        references: npt.NDArray[np.bool_] | None, named: bool,
     ) -> Iterator[Verdicts]:  # fmt: skip
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share, ``against`` the rows that they are compared with."""
         batch, count, first = signed.batch, len(accepted), 0
-        rows, columns = arrivals_of(accepted, self._places, batch)
-        for part in self._matcher.slices(batch, probe=not reference, leads=True, named=named):
+        rows, columns = arrivals_of(accepted, self._places, batch, references)
+        probe = references is None or not references.all()
+        for part in self._matcher.slices(batch, probe=probe, leads=True, named=named, references=references):
             end = count if part.end == batch.size else int(rows[part.end])
-            is_whole = end - first == count
-            arrivals = columns if is_whole else Arrivals._make(column[first:end] for column in columns)
+            arrivals = columns if end - first == count else Arrivals._make(column[first:end] for column in columns)
             pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
                 led = self._led(batch, part, rows, relations)
                 if len(led.items):
                     pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
-            compare = None if reference else self._compare(batch, rows, first, offset)
-            yield self.decisions.decide(arrivals, pairs, compare)
+            yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
             against.append(self.decisions.against)
             if seen is not None:
                 seen(part)

@@ -15,6 +15,8 @@ For a document d with content X, the first rule that fits decides:
    Without one, of those to which d says something new and whose story it tells (``novel``), the most similar one.
 4. ``ORIGINAL``. ``related`` is the story of the most similar decided content, without one that of the version before.
 
+To a document of an old set (``REFERENCE``), 2 and 3 do not apply.
+
 In 2 and 3 the document is an ``UPDATE`` if its id began the story, or if it says something new to it: it is kept, and X
 becomes a content of the story. Otherwise it is a ``DUPLICATE``.
 
@@ -80,16 +82,17 @@ ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
 # The statuses of the documents that are kept.
 KEPT = (ORIGINAL, UPDATE)
-DOCUMENT, REMOVAL, REFUSAL, JUDGED = range(4)  # the kinds of arrivals
+# The kinds of arrivals. ``REFERENCE`` is a document that is compared with nothing, and that later ones may repeat.
+DOCUMENT, REMOVAL, REFUSAL, JUDGED, REFERENCE = range(5)
 
 
 class Arrivals(NamedTuple):
     """n arrivals in order, as columns.
 
-    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``,
-    ``REFUSAL`` or ``JUDGED``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in
-    microseconds, ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes``
-    (``int64[n]``) bytes of the evidence that a story keeps. A removal has an id, a refusal a place only.
+    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) those of this module; ``ids``
+    (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds, ``NO_TIME`` for none,
+    ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of the evidence that a story
+    keeps. A removal has an id, a refusal a place only.
     """
 
     places: npt.NDArray[np.int64]
@@ -100,23 +103,33 @@ class Arrivals(NamedTuple):
     sizes: npt.NDArray[np.int64]
 
 
+def is_document(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which arrivals of a log are documents, ``bool[n]``."""
+    return np.asarray((kinds == DOCUMENT) | (kinds == REFERENCE))
+
+
 # The types of the columns.
 _TYPES = tuple(map(np.dtype, ("i8", "u1", "u8", "i8", "u8", "i8")))
 
 
-def arrivals_of(accepted: npt.NDArray[np.bool_], place: int, batch: Batch) -> tuple[npt.NDArray[np.int64], Arrivals]:
+def arrivals_of(
+    accepted: npt.NDArray[np.bool_], place: int, batch: Batch, references: npt.NDArray[np.bool_] | None = None
+) -> tuple[npt.NDArray[np.int64], Arrivals]:
     """Return the arrival of each document of a batch (``int64[m]``), and all n arrivals.
 
     Args:
         accepted: ``bool[n]``, which arrivals are the documents of the batch; the others are refused.
         place: of the first arrival.
         batch: m documents, in order.
+        references: ``bool[m]``, which of them are of an old set; ``None``: none.
     """
     rows, out = np.empty(len(accepted), np.int64), Arrivals(*map(np.empty, repeat(len(accepted)), _TYPES))
     _arrive(
         accepted, place, batch.ids, batch.id_starts, batch.times, batch.contents, batch.ragged_starts,
         batch.fixed.shape[1], rows, out,
     )  # fmt: skip
+    if references is not None:
+        out.kinds[rows[: batch.size][references]] = REFERENCE
     return rows[: batch.size], out
 
 
@@ -182,7 +195,8 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
     verdicts.late[i] = is_late(columns, rules, time)
     is_repeated = version != NONE and columns.contents[row_at(columns, version)] == content
     is_repeated = is_repeated and is_open(columns, rules, story_of(columns, version), time)
-    known = latest(columns, rules, content) if rules.by_content else np.int64(NONE)
+    is_old = arrivals.kinds[i] == REFERENCE
+    known = latest(columns, rules, content) if rules.by_content and not is_old else np.int64(NONE)
     story, similarity, matched, kept = np.int64(NONE), np.float32(0.0), np.int64(NONE), np.uint8(IS_OTHER)
     near, is_new = np.int64(NONE), False
     if is_repeated:
@@ -192,7 +206,7 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
     if not is_repeated and known != NONE and is_open(columns, rules, story_of(columns, known), time):
         story = story_of(columns, known)
         similarity, matched, kept = standing(columns, rules, story, known)
-    if matched == NONE:
+    if matched == NONE and not is_old:
         found = nearest(columns, rules, document, known, pairs, comparing)
         if found.missing:
             ask(comparing, i, found.missing)
@@ -311,7 +325,7 @@ def replay(columns, arrivals, decided, stories, numbers):
         numbers[i] = NONE
         if arrivals.kinds[i] == REMOVAL:
             remove(columns, arrivals.ids[i])
-        if arrivals.kinds[i] != DOCUMENT:
+        if arrivals.kinds[i] != DOCUMENT and arrivals.kinds[i] != REFERENCE:
             continue
         number = append(
             columns, arrivals.times[i], arrivals.contents[i], arrivals.ids[i], arrivals.places[i], arrivals.sizes[i]

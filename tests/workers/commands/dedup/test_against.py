@@ -121,6 +121,12 @@ def test_a_window_continues_with_the_old_documents(tmp_path: Path) -> None:
         deduplicated(last, folder=tmp_path, window_from=window, against=[old])
 
 
+def test_documents_of_files_name_no_origin(tmp_path: Path) -> None:
+    """Their set is that of their file; a service and workers read the field."""
+    with pytest.raises(Failure, match="give dedup the old set with --against"):
+        deduplicated(_written(tmp_path, "new.jsonl", ("n", WORDS)), folder=tmp_path, fields=("origin=set",))
+
+
 def test_an_old_file_that_is_missing_ends_the_run_before_anything_is_written(tmp_path: Path) -> None:
     """As a missing new one does."""
     with pytest.raises(Failure, match=r"missing\.jsonl"):

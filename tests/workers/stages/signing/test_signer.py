@@ -92,6 +92,12 @@ REFUSED = [
     (LONG, b"key", f"{{{TEXT}}}".encode(), "text_too_long"),
     (WORDS, b"key", b'{"text": "!?"}', "no_shingles"),
     (PLAN._replace(blocked=BlockList(None, ["key"])), b"key", f"{{{TEXT}}}".encode(), "blocked"),
+    (
+        PLAN._replace(fields=PLAN.fields._replace(origin="set")),
+        b"key",
+        f'{{"set": "older", {TEXT}}}'.encode(),
+        "origin",
+    ),
     (PLAN._replace(blocked=BlockList(None, ["own"])), b"key", f'{{"id": "own", {TEXT}}}'.encode(), "blocked"),
     (PLAN._replace(blocked=BlockList(None, (), [CONTENT])), b"key", f"{{{TEXT}}}".encode(), "blocked"),
 ]

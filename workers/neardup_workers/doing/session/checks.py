@@ -39,6 +39,14 @@ def check_across(settings: Settings, **given: object) -> None:
         )
 
 
+def check_origin(settings: Settings) -> None:
+    """Raise ``Failure`` if documents of files name the set that they are of: other commands do not read it."""
+    if settings.field_names.origin is not None and not hasattr(settings, "topic_prefix"):  # load sends to topics
+        raise Failure(
+            Exit.USAGE, "fields has origin, which serve and Kafka read: give dedup the old set with --against"
+        )
+
+
 def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:
     """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
     if not follow or not paths:

@@ -32,7 +32,7 @@ from neardup.pairs.values import without_future
 from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable
 from neardup.window.window import bound
-from neardup_workers.doing.session.checks import check_follow
+from neardup_workers.doing.session.checks import check_follow, check_origin
 from neardup_workers.doing.session.report import Rejects, Report, sentence_of, sentences, summary_of
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import check_outputs, write_summary
@@ -114,6 +114,7 @@ class Session:
     ) -> None:
         paths = [*before, *options.paths]
         check_paths(paths)
+        check_origin(settings)
         check_follow(options.paths, settings, follow=follow)
         check_outputs(paths, options.outputs, prints=prints)
         self.settings = settings

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import ID_BYTES_MAX
 from neardup.errors import Reason
+from neardup.pairs.batches import accepted_of, references_of
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.schemes.config import Config
@@ -181,12 +182,7 @@ class _Step:
     """The records of a step, and what is made of them: messages, refusals, counts, the rows of ``signed``."""
 
     def __init__(
-        self,
-        records: Sequence[Record],
-        plan: SignPlan,
-        now_seconds: float,
-        start: StartSigning,
-        canaries: CanaryWriter,
+        self, records: Sequence[Record], plan: SignPlan, now_seconds: float, start: StartSigning, canaries: CanaryWriter
     ) -> None:
         self.messages: list[Message] = []
         self._records, self._plan, self._now_seconds = records, plan, now_seconds
@@ -312,7 +308,8 @@ class _Step:
         self._count_bands(signed)
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
         shown, rows = select_shown(chunk.shown, np.flatnonzero(accepted)), chunk.rows[accepted]
-        self._rows.add(rows, signed.batch, ranks, shown)
+        references = references_of(accepted_of(chunk.documents, signed.refusals))
+        self._rows.add(rows, signed.batch, ranks, shown, references)
         self._canaries.take(chunk.documents, np.flatnonzero(accepted), signed.batch, self._rows.places_at(rows))
 
     def _count_bands(self, signed: Signed) -> None:

@@ -12,7 +12,7 @@ from neardup.documents.document import Column
 from neardup.pairs.batches import Batch, concatenate, empty_batch, id_columns
 from neardup.schemes.interface import select_ragged
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.stories.verdicts.rule import DOCUMENT, REFERENCE, REFUSAL, REMOVAL, is_document
 from neardup_workers.outside.topics.places import places_of
 from neardup_workers.outside.topics.shown import join_shown
 from neardup_workers.outside.topics.signed import SignedRows
@@ -34,13 +34,14 @@ class StepRows:
         self._shown: list[Column | None] = []
 
     def add(
-        self, rows: npt.NDArray[np.int64], batch: Batch, ranks: npt.NDArray[np.float64], shown: Column | None = None
-    ) -> None:
-        """Mark these records as the documents of a batch, with ranks and what is shown of them; later calls have later
-        records."""
+        self, rows: npt.NDArray[np.int64], batch: Batch, ranks: npt.NDArray[np.float64], shown: Column | None = None,
+        references: npt.NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
+        """Mark these records as the documents of a batch, with ranks, what is shown of them, and which are of an old
+        set; later calls have later records."""
         self._batches.append(batch)
         self._shown.append(shown)
-        self._kinds[rows] = DOCUMENT
+        self._kinds[rows] = DOCUMENT if references is None else np.where(references, REFERENCE, DOCUMENT)
         self._ranks[rows] = ranks
 
     def places_at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -62,7 +63,7 @@ class StepRows:
         starts = np.concatenate([batch.id_starts, batch.id_starts[-1] + removed_starts[1:], batch.id_starts[-1:] * 0])
         starts[-1] = starts[-2]  # the last of the ids is empty: that of a refusal
         at = np.full(len(self._records), len(starts) - 2)
-        at[self._kinds == DOCUMENT] = np.arange(batch.size)
+        at[is_document(self._kinds)] = np.arange(batch.size)
         at[list(self._removed)] = batch.size + np.arange(len(self._removed))
         counts = np.fromiter((record.offset + 1 - _first_offset(record) for record in self._records), np.int64)
         rows = np.repeat(np.arange(len(counts)), counts)

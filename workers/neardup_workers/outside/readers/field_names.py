@@ -17,6 +17,7 @@ class FieldNames(NamedTuple):
     source: str = "source"
     collection: str | None = None
     html: str | None = None
+    origin: str | None = None
 
 
 def field_names(fields: Iterable[str]) -> FieldNames:

@@ -38,7 +38,8 @@ class ReadingOptions(Declared):
         default=(),
         description="names in JSON Lines and tables, as id=doc,text=title,body,time=meta.published (a path leads into "
         "objects, and texts are joined); also tokens, vector, source (else the host of the URL), collection (documents "
-        "of different ones never meet) and html (HTML, and no text)",
+        "of different ones never meet), html (HTML, and no text); with serve and on Kafka origin (what is old there is "
+        "compared with nothing, and what is new with it)",
     )
     table: tuple[str, ...] = setting(
         default=(),

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document, Explanation, Pair
 from neardup.documents.ids import stored_id
-from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of
+from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of, references_of
 from neardup.pairs.comparing import new_in
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.explanations.explain import explain
@@ -326,8 +326,9 @@ class Keeper:
         self.log.keep_room()
         with self._step():
             decided = self._decider.decide_columns(
-                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at], named=True
-            )
+                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at],
+                references_of(documents), named=True,
+            )  # fmt: skip
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             self._store(rows, [document.text for document in documents] if self._keep_texts else ())
             window = int((self.config.window_seconds or 0.0) * MICROSECONDS)

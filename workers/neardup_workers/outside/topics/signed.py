@@ -23,7 +23,7 @@ from neardup.pairs.batches import CONTENT_HALF, Batch, joined, make_batch, sizes
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import Evidence, select_ragged, starts_of_lengths
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.stories.verdicts.rule import REFERENCE, REMOVAL, is_document
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.columns import decode_columns, encode_columns
@@ -93,7 +93,7 @@ class SignedRows(NamedTuple):
 
     def select(self, first: int, end: int) -> SignedRows:
         """Return the rows from ``first`` to before ``end``, without canaries."""
-        before, count = (int(np.count_nonzero(self.kinds[:at] == DOCUMENT)) for at in (first, end))
+        before, count = (int(np.count_nonzero(is_document(self.kinds[:at]))) for at in (first, end))
         rows, documents = np.arange(first, end), np.arange(before, count)
         ids, starts = select_ragged(self.ids, self.id_starts, rows)
         return SignedRows(
@@ -104,12 +104,12 @@ class SignedRows(NamedTuple):
 
     def documents(self) -> Batch:
         """Return the documents as a batch."""
-        ids, starts = select_ragged(self.ids, self.id_starts, np.flatnonzero(self.kinds == DOCUMENT))
+        ids, starts = select_ragged(self.ids, self.id_starts, np.flatnonzero(is_document(self.kinds)))
         return make_batch(ids, starts, self.times, self.contents, self.evidence)
 
     def arrivals(self) -> ArrivalRows:
         """Return all rows without evidence, as copies: a view would keep the evidence of its message in memory."""
-        held, n = self.kinds == DOCUMENT, self.size
+        held, n = is_document(self.kinds), self.size
         times, contents, sizes = np.full(n, NO_TIME), np.zeros(n, np.uint64), np.zeros(n, np.int64)
         times[held], contents[held] = self.times, self.contents[:, CONTENT_HALF]
         sizes[held] = np.diff(self.evidence.starts) + self.evidence.fixed.shape[1]
@@ -123,10 +123,14 @@ class SignedRows(NamedTuple):
             sizes, shown,
         )  # fmt: skip
 
+    def references(self, read: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of some rows are documents of an old set, ``bool[m]``."""
+        return np.asarray(self.kinds[read] == REFERENCE)
+
     def stream(self) -> tuple[Batch, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """Return what a table reads: documents and removals as the rows of a batch, which of them are removals, and
         their places in this message (``int64[m]``)."""
-        read = np.flatnonzero(self.kinds < REFUSAL)
+        read = np.flatnonzero(is_document(self.kinds) | (self.kinds == REMOVAL))
         removals = self.kinds[read] == REMOVAL
         if not removals.any():
             return self.documents(), removals, read
@@ -153,9 +157,9 @@ def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
     """Return the messages that hold these rows: one, or several if one would be too long. The last one has the
     canaries, which do not decide where a message ends."""
     sizes = ROW_BYTES_MIN + np.diff(rows.id_starts)
-    sizes[rows.kinds == DOCUMENT] += sizes_of(rows.documents())
+    sizes[is_document(rows.kinds)] += sizes_of(rows.documents())
     if rows.shown is not None:
-        sizes[rows.kinds == DOCUMENT] += np.diff(rows.shown.starts)
+        sizes[is_document(rows.kinds)] += np.diff(rows.shown.starts)
     first = size = 0
     for row, bytes_ in enumerate(sizes.tolist()):
         if row > first and (size + bytes_ > BYTES_MAX or row - first == ROWS_MAX):
@@ -188,7 +192,7 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     kinds, places, id_lengths, ids, ranks, times, contents, lengths, shown_lengths, shown, fixed, ragged, canaries = (
         decode_columns(data, _MAGIC, _DTYPES, fingerprint)
     )
-    n, documents = len(kinds), int(np.count_nonzero(kinds == DOCUMENT))
+    n, documents = len(kinds), int(np.count_nonzero(is_document(kinds)))
     ranks = ranks if len(ranks) else np.full(n, NO_RANK)
     lengths = lengths if len(ragged) else np.zeros(documents, np.int64)
     rows_fit = {len(places), len(id_lengths), len(ranks)} == {n} and int(id_lengths.sum(dtype=np.int64)) == len(ids)
@@ -199,7 +203,7 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     if not rows_fit or not documents_fit or int(lengths.sum(dtype=np.int64)) != len(ragged):
         raise WireError("the columns of a message of signed have different lengths: write the message again")
     greatest = int(kinds.max(initial=0))
-    if greatest > GROWTH or (greatest == GROWTH and n > 1):
+    if greatest > REFERENCE or (n > 1 and (kinds == GROWTH).any()):
         raise WireError(f"a message of signed has a row of kind {greatest}: update the program of this reader")
     evidence = Evidence(fixed.reshape(documents, width), ragged, starts_of_lengths(lengths))
     return SignedRows(

@@ -31,7 +31,7 @@ from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts
 from neardup.stories.verdicts.fields import KINDS, MESSAGE_FIELDS, Verdicts, has_value, join_verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES, is_document
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.arrivals import ArrivalRows, join_arrivals
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
@@ -106,7 +106,7 @@ def _lines(decided: DecidedRows, separate: bool) -> list[bytes]:
         decided.numbers.tolist(),
         offsets_of(rows.places).tolist(),
         _named(texts_of(rows.ids, rows.id_starts), separate),
-        (rows.kinds == DOCUMENT).tolist(),
+        is_document(rows.kinds).tolist(),
         [STATUSES[status] for status in decided.verdicts.statuses.tolist()],
         fields_shown(rows.shown, len(rows.places)),
         _fields_of_documents(decided, separate),
@@ -118,9 +118,9 @@ def _lines(decided: DecidedRows, separate: bool) -> list[bytes]:
         strict=True,
     )
     lines = []
-    for arrival, offset, named, is_document, status, shown, fields, time, content, rank, is_unranked, gap in columns:
+    for arrival, offset, named, is_one, status, shown, fields, time, content, rank, is_unranked, gap in columns:
         line = f'{{"offset":{offset}{named},"status":"{status}"'
-        if is_document:
+        if is_one:
             line += f'{shown}{fields},"timestamp":{time},"content":"{content}"'
             if not is_unranked:
                 line += f',"rank":{rank}'

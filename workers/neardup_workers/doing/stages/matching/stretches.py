@@ -111,7 +111,7 @@ def _stretch(records: Sequence[Record], parts: list[SignedRows], config: Config)
     greatest = np.full(len(parts) + 1, NO_TIME)
     np.maximum.at(greatest, message[read] + 1, np.where(removals, NO_TIME, batch.times))
     before = np.maximum.accumulate(greatest)[message[read]]
-    rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
+    rows, end = stream_rows(batch, config, removals, signed.references(read)), position_of(records[-1].offset + 1)
     places = signed.places[read]
     size = _memory_bytes((rows, positions, places, before, canaries, signed.shown))
     return Stretch(rows, positions, end, places, before, canaries, size, signed.shown, parts[-1].growth)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from neardup.errors import NeardupError
 from neardup.pairs.shards import Growth
 from neardup.schemes.config import Config
-from neardup.stories.verdicts.rule import DOCUMENT
+from neardup.stories.verdicts.rule import is_document
 from neardup.window import NO_TIME
 from neardup_workers.doing.stages.growth import growth_at
 from neardup_workers.doing.stages.matching.shard_table import decode_window
@@ -138,7 +138,7 @@ def _documents(transport: Transport, topic: str, start: int, position: int, conf
             rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
             if rows.growth is None:
                 kinds = rows.kinds if record.offset < offset else rows.kinds[:row]
-                count += int((kinds == DOCUMENT).sum())
+                count += int(is_document(kinds).sum())
     return count
 
 
@@ -209,7 +209,7 @@ def restored(
     past = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
     state.name(past, stories.kept)
     gathered = Gathered(past, kept)
-    sizes = np.zeros(int((past.rows.kinds == DOCUMENT).sum()), np.int64)
+    sizes = np.zeros(int(is_document(past.rows.kinds).sum()), np.int64)
     first, end = transport.bounds(topics.signed)[PARTITION]
     start, end = max(first, metadata.window), min(end, signed.offset + (metadata.row > 0))
     for stretch in transport.read(topics.signed, PARTITION, start, end) if start < end else ():

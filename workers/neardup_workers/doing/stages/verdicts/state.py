@@ -32,7 +32,7 @@ from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.kept import KeptStories, changed
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, Arrivals
+from neardup.stories.verdicts.rule import Arrivals, is_document
 from neardup.window import NO_TIME, NO_WINDOW
 from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup_workers.doing.stages.verdicts.evidence import Compared
@@ -107,7 +107,7 @@ class LinkState:
     def add_message(self, offset: int, rows: SignedRows, size: int, sizes: _Longs) -> None:
         """Add a message of ``signed`` with decided rows, of so many bytes; ``sizes`` receives the bytes of evidence of
         those documents that have rows."""
-        numbers = self._rows.find(rows.places[rows.kinds == DOCUMENT])
+        numbers = self._rows.find(rows.places[is_document(rows.kinds)])
         last = np.maximum.accumulate(np.append(self.compared.rows.last, numbers))
         known = np.flatnonzero((numbers >= 0) & (numbers > last[:-1]))  # others were signed again
         if len(known):
@@ -161,7 +161,7 @@ class LinkState:
             count = min(max(0, end - first), left)
             if count:
                 parts.append(waiting.rows.select(np.arange(first, first + count)))
-                index = np.cumsum(waiting.rows.kinds == DOCUMENT)[first : first + count] - 1
+                index = np.cumsum(is_document(waiting.rows.kinds))[first : first + count] - 1
                 evidence.append(position_of(waiting.offset) + index)
                 positions.append(position_of(waiting.offset) + np.arange(first, first + count))
                 arrived.append((waiting.timestamp_ms, count))
@@ -345,8 +345,8 @@ class LinkState:
 
 def _numbers(rows: ArrivalRows, end: int) -> _Longs:
     """Return the numbers of the rows from ``end`` on, -1 for what is no document."""
-    is_document = rows.kinds == DOCUMENT
-    return np.where(is_document, end - 1 + np.cumsum(is_document), -1)
+    documents = is_document(rows.kinds)
+    return np.where(documents, end - 1 + np.cumsum(documents), -1)
 
 
 def _arrivals(rows: ArrivalRows, numbers: _Longs) -> Arrivals:

@@ -150,7 +150,8 @@ def _names(fields: Fields, titles: bool) -> tuple[npt.NDArray[np.uint8], npt.NDA
     given = [fields.id, fields.text, fields.timestamp, fields.collection, fields.source]
     given += [None if fields.source is None else "url", "title" if titles else None]
     asked = [name for name in given if name is not None]
-    if fields.kind != "text" or fields.rank is not None or len(set(asked)) < len(asked) or any(map(is_path, asked)):
+    objects = fields.rank, fields.origin  # of which a document is read as an object
+    if fields.kind != "text" or objects != (None, None) or len(set(asked)) < len(asked) or any(map(is_path, asked)):
         return None
     # No line holds a surrogate, and none a name that is not UTF-8.
     names = [_NO_NAME if name is None else name.encode(errors="surrogatepass") for name in given]

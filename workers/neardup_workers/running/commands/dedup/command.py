@@ -77,7 +77,8 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         if options.window_from is not None:
             fill(matcher, options.window_from, decider, salvage=options.salvage)
         for signed in session.signed(options.against or (), signer):
-            decider.decide_columns(np.ones(signed.batch.size, np.bool_), signed, reference=True)
+            every = np.ones(signed.batch.size, np.bool_)
+            decider.decide_columns(every, signed, references=every)
             outputs.against += signed.batch.size
             session.bound_window(matcher.table)
 
