@@ -8,14 +8,20 @@ The cost is compared with that of ``passages``.
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import io
 import json
 import random
 import re
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
 
+from benchmarks.labelled.__main__ import between
 from benchmarks.real import DATA
 from benchmarks.recall.passages import NO_DATA, PASSAGE, SCRIPTS, prose, shared_run
 from benchmarks.report import Result, Size, Target, checksum
@@ -24,6 +30,7 @@ from neardup.pairs.pipeline import Matcher, match_step
 
 SEED = 30
 LAW, PLANTED, COST = "S30-quotes", "S30-quotes-planted", "S30-quotes-cost"
+OWN = "parts"
 _CASES: dict[Size, int] = {"smoke": 20, "default": 1000, "large": 10_000}
 _LONGEST: dict[Size, int] = {"smoke": 4, "default": 6, "large": 6}
 _QUOTES: dict[Size, int] = {"smoke": 20, "default": 200, "large": 200}
@@ -116,11 +123,25 @@ def sharing(
     return pairs
 
 
+def text_matcher(sources: list[str], hosts: list[str]) -> set[tuple[int, int]]:
+    """``text-matcher``, with its defaults but for stop words, whose list it would download."""
+    module = importlib.import_module("text_matcher.matcher")
+    texts = [[module.Text(text, "", removeStopwords=False) for text in side] for side in (sources, hosts)]
+    with redirect_stdout(io.StringIO()):  # it prints what it finds
+        return {
+            (source, host)
+            for source, one in enumerate(texts[0])
+            for host, other in enumerate(texts[1])
+            if module.Matcher(one, other).match()[0]
+        }
+
+
 _PEERS = {
     "five words": sharing(five_words),
     "40 characters": sharing(forty_characters),
     "copydetect": sharing(copydetect),
     "datasketch": containment,
+    "text-matcher": text_matcher,
 }
 
 
@@ -134,7 +155,7 @@ def peers(sources: list[str], hosts: list[str]) -> Iterator[tuple[str, str]]:
             yield name, "not installed"
             continue
         own = sum((n, n) in found for n in range(len(hosts)))
-        yield name, f"{own / len(hosts):.2f}, others {len(found) - own}"
+        yield name, f"{own / len(hosts):.2f}/{len(found) - own}"
 
 
 def planted(size: Size) -> Iterator[Result]:
@@ -158,7 +179,7 @@ def planted(size: Size) -> Iterator[Result]:
         own = sum(pair.older.split()[1] == pair.newer.split()[1] for pair in pairs if pair.older.startswith("source"))
         hosts = sum(pair.older.startswith("host") for pair in pairs)
         what = f"{length} characters, {part:.0%} of the words changed"
-        details: dict[str, object] = {"quotes": len(held), "others": len(pairs) - own - hosts}
+        details: dict[str, object] = {"quotes": len(held), OWN: f"{own / len(held):.2f}/{len(pairs) - own - hosts}"}
         details |= peers(held, [one.text for one in documents[len(held) :]])
         target = None if least is None else Target("at least", least)
         yield Result(PLANTED, f"{what}: found", own / len(held), "", target, details)
@@ -198,3 +219,31 @@ def _times(config: Config, texts: list[str]) -> tuple[float, float, float]:
 
 
 SCENARIOS = {LAW: law, PLANTED: planted, COST: cost}
+
+
+def written(document: str, results: Iterable[Result]) -> str:
+    """The document with a row for each length and part of changed words: found of the quotes, and other pairs."""
+    names = [OWN, *_PEERS]
+    lines = [f"| characters, words changed | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for result in results:
+        if OWN in result.details:
+            length, changed = re.findall(r"\d+%?", result.name)
+            lines.append(f"| {length}, {changed} | {' | '.join(str(result.details[name]) for name in names)} |")
+    return between(document, "quotes", lines)
+
+
+def main() -> int:
+    """Run at the default size and write the table; without the wire say so, and change nothing."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pages.quotes", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the document that gets the table")
+    path: Path = parser.parse_args().file
+    results = list(planted("default"))
+    if any(result.value is None for result in results):
+        sys.stderr.write(f"planted quotes: not written: {DATA} has no wire\n")
+        return 0
+    path.write_text(written(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,9 @@
 """The benchmarks of pages and of a crawl, on small sizes."""
 
 import pytest
-from benchmarks.pages import crawl, extraction
+from benchmarks.pages import crawl, extraction, quotes
+from benchmarks.report import Result
+from command import ROOT
 from real_sets import needs_data
 
 
@@ -21,3 +23,14 @@ def test_the_main_text_of_real_pages_is_nearer_to_their_articles_than_all_text()
     assert values["main, resiliparse: F1"] > values["text, resiliparse: F1"]
     found, raw = values["main, trafilatura, characters: recall of pairs"], values["raw, characters: recall of pairs"]
     assert found > raw
+
+
+def test_the_table_of_quotes_is_what_make_results_writes() -> None:
+    """A row of it comes out again, with each program."""
+    page = (ROOT / "docs" / "RESULTS.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- quotes -->\n")[2].partition("<!-- end -->")[0].splitlines()
+    cells = [cell.strip() for cell in table[2].strip("|").split("|")]
+    details = dict(zip([cell.strip() for cell in table[0].strip("|").split("|")][1:], cells[1:], strict=True))
+    length, changed = cells[0].split(", ")
+    result = Result("S30", f"{length} characters, {changed} of the words changed: found", 1.0, "", None, details)
+    assert quotes.written(page, [result]).partition("<!-- quotes -->\n")[2].startswith("\n".join(table[:3]))
