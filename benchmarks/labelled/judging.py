@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable
+from itertools import combinations
 
 import numpy as np
 
@@ -43,16 +45,22 @@ def halves(labelled: Labelled) -> tuple[Labelled, Labelled]:
 def _part(labelled: Labelled, ids: set[str]) -> Labelled:
     added, probed = ([one for one in rows if one.id in ids] for rows in (labelled.added, labelled.probed))
     truth, asked = ({pair for pair in pairs if pair <= ids} for pairs in (labelled.truth, labelled.asked))
-    return Labelled(added, probed, truth, asked)
+    return labelled._replace(added=added, probed=probed, truth=truth, asked=asked)
 
 
 def judge(labelled: Labelled, settings: Settings) -> Score:
     """Find the pairs of a set, and compare them with its labels. A quotient of zeros is 0."""
     dedup = Deduplicator(Config(**settings))
-    pairs = dedup.process(labelled.added)
-    if labelled.probed:
-        pairs = dedup.probe(labelled.probed)
-    found = {frozenset((pair.older, pair.newer)) for pair in pairs}
+    if labelled.in_stories:
+        stories: dict[int | None, list[str]] = defaultdict(list)
+        for verdict in dedup.decide(labelled.added):
+            stories[verdict.cluster].append(verdict.id)
+        found = {frozenset(pair) for ids in stories.values() for pair in combinations(ids, 2)}
+    else:
+        pairs = dedup.process(labelled.added)
+        if labelled.probed:
+            pairs = dedup.probe(labelled.probed)
+        found = {frozenset((pair.older, pair.newer)) for pair in pairs}
     if labelled.asked:
         found &= labelled.asked
     true = len(found & labelled.truth)

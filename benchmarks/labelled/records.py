@@ -19,13 +19,15 @@ _KINDS = {"journal": "journal", "booktitle": "book", "tech": "report", "institut
 class Labelled(NamedTuple):
     """Documents to add, documents to probe afterwards (or none), and the true pairs.
 
-    ``asked`` are the pairs that the labels speak of; none: of all pairs.
+    ``asked`` are the pairs that the labels speak of; none: of all pairs. ``in_stories``: what is found are the pairs in
+    one story, by verdicts.
     """
 
     added: list[Document]
     probed: list[Document]
     truth: set[frozenset[str]]
     asked: set[frozenset[str]] = set()  # noqa: RUF012 - never changed
+    in_stories: bool = False
 
 
 class Score(NamedTuple):

@@ -78,6 +78,16 @@ _CODE = "Martinez-Gil, arXiv 2401.09885"
 _MATCHING = "Peeters and Bizer, arXiv 2310.11244, table 4"
 _PAGES = "README of github.com/scrapinghub/article-extraction-benchmark, February 2026"
 
+# Titles of feeds: by their letters, by vectors of a model (extra ``meaning``), by both.
+_TITLES: Settings = {"k": 3, "verify": "exact", "threshold": 0.5}
+_ABOUT = tuple(round(0.02 * i, 2) for i in range(33, 41))
+
+
+def _signals(threshold: float, about: float) -> Settings:
+    """The text drops from a threshold on, vectors join a story from another one, in any time."""
+    return {**_TITLES, "threshold": threshold, "scheme": f"signals:vector={about},model=wordllama,hours=10000"}
+
+
 SETS: dict[str, LabelledSet] = {
     "febrl-1": LabelledSet("FEBRL 1: 1,000 people", "er_febrl", read=partial(records.people, number=1), **_FEBRL),
     "febrl-2": LabelledSet("FEBRL 2: 5,000 people", "er_febrl", read=partial(records.people, number=2), **_FEBRL),
@@ -133,6 +143,20 @@ SETS: dict[str, LabelledSet] = {
             Published("html-text 0.5.1 (all text of the page)", 0.665, _PAGES),
         ),
     ),
+    **{
+        f"scoop-{name}": LabelledSet(
+            title, "scoop", texts.feed_items,
+            "F1 of stories", default, choices,
+        )
+        for name, title, default, choices in (
+            ("letters", "scoop: 516 titles of feeds in 356 stories, by their letters", _TITLES, _at(_TITLES)),
+            ("vectors", "by vectors", _signals(1.0, 0.7), tuple(_signals(1.0, one) for one in _ABOUT)),
+            (
+                "both", "by both", _signals(0.5, 0.7),
+                tuple(_signals(threshold, one) for threshold in (0.5, 0.6) for one in _ABOUT),
+            ),
+        )
+    },
     "clough-stevenson": LabelledSet(
         "Clough and Stevenson: 95 answers, each against the article of its task (github.com/clips/pattern)",
         "clough_stevenson", texts.answers, ACCURACY, {"scheme": "parts"}, (),

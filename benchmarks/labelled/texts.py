@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import defaultdict
+from datetime import datetime
+from itertools import combinations
 from pathlib import Path
 
 from benchmarks.labelled.records import Labelled, Score
@@ -56,3 +59,22 @@ def answers(folder: Path) -> Labelled:
     truth = {asked[id_] for id_, _, _, taken in rows if taken != "0"}
     added = [Document(id_, text) for text, id_ in articles.items()]
     return Labelled(added, [Document(id_, text) for id_, text, _, _ in rows], truth, set(asked.values()))
+
+
+def feed_items(folder: Path) -> Labelled:
+    """Items of feeds in order of time, by their titles: items of one story are pairs."""
+    listed = folder / "backend/testdata/ground_truth/dedup_ground_truth_items.jsonl"
+    rows = [json.loads(line) for line in listed.read_text(encoding="utf-8").splitlines()]
+    items = [json.loads((folder / "backend" / row["file"]).read_text(encoding="utf-8")) for row in rows]
+    stories: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        stories[row["story_gt_id"]].append(row["file"])
+    dated = sorted(zip(rows, items, strict=True), key=lambda both: both[1]["published_at"])
+    added = [
+        Document(
+            row["file"], item["title"], datetime.fromisoformat(item["published_at"]).timestamp(), title=item["title"]
+        )
+        for row, item in dated
+    ]
+    truth = {frozenset(pair) for files in stories.values() for pair in combinations(files, 2)}
+    return Labelled(added, [], truth, in_stories=True)

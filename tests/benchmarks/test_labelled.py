@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from benchmarks.labelled import __main__ as labelled
 from benchmarks.labelled import records, texts
+from benchmarks.labelled.bring import SOURCES, Source, bring
 from benchmarks.labelled.judging import choose, halves, judge
 from benchmarks.labelled.records import Labelled, Score
 from benchmarks.labelled.sets import ACCURACY, SETS, folder_of
@@ -126,3 +129,38 @@ def test_the_figures_of_the_document_come_out_again(real_data: Callable[[str], P
     """On the real sets, to the last digit: every seed is fixed."""
     folder = folder_of(SETS[name], real_data(SETS[name].folder).parent)
     assert labelled.row_of(name, SETS[name], folder) in RESULTS.read_text(encoding="utf-8").splitlines()
+
+
+def test_items_of_feeds_are_pairs_of_their_stories_and_judged_by_verdicts(tmp_path: Path) -> None:
+    """In order of time; what the verdicts put into one story is found."""
+    titles = [
+        "Ferry stays in port as fog comes",
+        "Minister resigns over a loan",
+        "Ferry stays in port as the fog comes",
+    ]
+    (tmp_path / "backend/testdata/ground_truth").mkdir(parents=True)
+    rows = [{"file": f"testdata/{n}.json", "story_gt_id": ["a", "b", "a"][n]} for n in range(3)]
+    for n, title in enumerate(titles):
+        item = {"title": title, "published_at": f"2026-02-0{9 - n}T08:00:00Z"}
+        (tmp_path / f"backend/testdata/{n}.json").write_text(json.dumps(item))
+    listed = tmp_path / "backend/testdata/ground_truth/dedup_ground_truth_items.jsonl"
+    listed.write_text("\n".join(map(json.dumps, rows)))
+    found = texts.feed_items(tmp_path)
+    assert [document.id for document in found.added] == [f"testdata/{n}.json" for n in (2, 1, 0)]
+    assert found.truth == {pair("testdata/0.json", "testdata/2.json")}
+    assert judge(found, SETS["scoop-letters"].default) == Score(1, 1, 1)
+    assert judge(found, {"threshold": 1.0}).recall == 0
+
+
+@pytest.mark.processes
+def test_a_public_set_is_brought_from_one_commit_of_its_repository(tmp_path: Path) -> None:
+    """Here from a repository on this disk; each source is the folder of a set."""
+    repository = tmp_path / "repository"
+    (repository / "data").mkdir(parents=True)
+    (repository / "data/one.txt").write_text("one")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.org")
+    for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "x"), ("rev-parse", "HEAD")):
+        done = subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True, text=True)
+    bring(Source(str(repository), done.stdout.strip(), "data"), tmp_path / "set")
+    assert (tmp_path / "set/data/one.txt").read_text() == "one"
+    assert SOURCES.keys() <= {one.folder for one in SETS.values()}

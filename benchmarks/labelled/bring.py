@@ -1,0 +1,63 @@
+"""``python -m benchmarks.labelled.bring --into FOLDER [SET]...``: public sets that stand in repositories, as they were.
+
+A set is the files of one commit. They stay outside of this project: each has its own licence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Source(NamedTuple):
+    """Where a set is: the repository, the commit, and the folder in it."""
+
+    repository: str
+    commit: str
+    folder: str
+
+
+# Name of the folder of a set (``LabelledSet.folder``) -> its source.
+SOURCES: dict[str, Source] = {
+    "scoop": Source(
+        "https://github.com/janitrai/scoop", "e2a4726d49820c795862435a24e9dce3a17a8abb", "backend/testdata"
+    ),
+}
+
+
+def bring(source: Source, folder: Path) -> None:
+    """Write the files of a set into a folder.
+
+    Raises:
+        subprocess.CalledProcessError: git cannot fetch the commit, or it lacks the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as clone:
+        for command in (
+            ("init", "--quiet"),
+            ("fetch", "--quiet", "--depth", "1", source.repository, source.commit),
+            ("archive", "--output", "files.tar", "FETCH_HEAD", source.folder),
+        ):
+            subprocess.run(["git", *command], cwd=clone, check=True)
+        subprocess.run(["tar", "--extract", "--file", f"{clone}/files.tar", "--directory", folder], check=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Bring the sets that are named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.labelled.bring", description=__doc__)
+    parser.add_argument("--into", type=Path, required=True, help="the folder with the folders of the sets")
+    parser.add_argument("sets", nargs="*", choices=[[], *SOURCES], metavar="SET", help=f"of {', '.join(SOURCES)}")
+    options = parser.parse_args(arguments)
+    for name in options.sets or SOURCES:
+        bring(SOURCES[name], options.into / name)
+        sys.stdout.write(f"{options.into / name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
