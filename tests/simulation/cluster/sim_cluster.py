@@ -64,8 +64,9 @@ class Cluster(TopicsWorld):
         self.generation = generation(self.config.signing_fingerprint, shards)
         envelope = Envelope(self.config.scheme, self.generation)
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
+        fields = Fields(kind=self.config.plan.kind, rank="timestamp", source="source")
         self.sign_plan = SignPlan(
-            self.config, Fields(rank="timestamp", source="source"), self.topics, 2, skew_seconds, START, step_bytes,
+            self.config, fields, self.topics, 2, skew_seconds, START, step_bytes,
             verdicts=with_verdicts, representative=scenario.representative, canaries_every=scenario.canaries_every,
         )  # fmt: skip
         self.match_plan = MatchPlan(

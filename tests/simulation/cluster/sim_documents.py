@@ -148,9 +148,11 @@ class Feed:
             seconds = rng.choice(known).time / MICROSECONDS
         return self.document(name, text, seconds)
 
-    def document(self, name: str, text: str, seconds: float | None = None, keyed: bool = True) -> Truth:
+    def document(
+        self, name: str, text: str, seconds: float | None = None, keyed: bool = True, **signals: object
+    ) -> Truth:
         """Write one document; by default its time is the time of its record."""
-        fields: dict[str, object] = {"id": name, "text": text, **source_fields(name, self._count)}
+        fields: dict[str, object] = {"id": name, "text": text, **source_fields(name, self._count), **signals}
         arrived = int(self.cluster.now_seconds * 1000) / 1000
         if seconds is not None:
             fields["timestamp"] = seconds
