@@ -202,6 +202,30 @@ def test_a_token_of_a_function_logs_in(secured: Secured, tmp_path: Path) -> None
         assert transport.members("no-such-group") == 0
 
 
+def test_a_password_that_is_rotated_holds_from_the_next_connection_on(secured: Secured, tmp_path: Path) -> None:
+    """The transport is not made again; its open connections stay."""
+    file, new = tmp_path / "client.properties", "r0tated;p4ss"
+    made = [UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, one) for one in (new, PASSWORD)]
+
+    def write(password: str) -> None:
+        file.write_text("".join(f"{key}={value}\n" for key, value in scram(secured, password).items()))
+
+    write(PASSWORD)
+    settings = StreamSettings(bootstrap_servers=secured.bootstrap, kafka_config=str(file))
+    with (
+        closing(KafkaTransport(kafka_settings(settings))) as transport,
+        KafkaAdminClient(bootstrap_servers=secured.broker.bootstrap) as admin,
+    ):
+        assert transport.members("no-such-group") == 0
+        try:
+            admin.alter_user_scram_credentials(made[:1])
+            write(new)
+            transport.producer("a worker").close()
+            assert transport.members("no-such-group") == 0
+        finally:
+            admin.alter_user_scram_credentials(made[1:])
+
+
 def refusal(settings: StreamSettings, call: Callable[[KafkaTransport], object], words: str) -> TransportError:
     """The error of a call, with these words. The client repeats a refused handshake until the end of this time, which
     a machine that is very busy needs for its first one."""

@@ -12,7 +12,7 @@ from kafka.net.sasl import get_sasl_mechanism
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
+from neardup_workers.outside.settings.client_properties import ClientProperties, Secrets, read_properties
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.transport.kafka.connect import kafka_settings
 
@@ -149,3 +149,17 @@ def test_a_function_is_asked_for_a_token_at_each_login(tmp_path: Path, monkeypat
     assert [bearer(), bearer()] == [f"n,,\x01auth=Bearer {n} of here\x01\x01".encode() for n in ("first", "second")]
     with pytest.raises(TypeError, match="returned dict: it must return the token, a str"):
         login("builtins:dict")()
+
+
+def test_a_password_that_is_rotated_is_read_again(tmp_path) -> None:
+    """A file that is gone, half written or wrong for a moment changes nothing; only the login is read again."""
+    file = tmp_path / "client.properties"
+    secrets = Secrets(str(file))
+    assert (secrets(), Secrets(None)()) == ({}, {})
+    login = "sasl.username=a\nsasl.password={}\nssl.key.password=k\nsession.timeout.ms=9000\n"
+    seen = []
+    for text in (login.format("one"), "sasl.username=a\nsasl.password", "what=ever", login.format("two!"), None):
+        file.unlink() if text is None else file.write_text(text)
+        seen.append(secrets().get("sasl_plain_password"))
+    assert seen == ["one", "one", "one", "two!", "two!"]
+    assert secrets() == {"sasl_plain_username": "a", "sasl_plain_password": "two!", "ssl_password": "k"}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from neardup.errors import ConfigError
-from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.process.exits import Failure, input_failure
 from neardup_workers.outside.process.functions import function_at
 
 # Partitions of a dead worker stand idle for this time. A worker that is restarted, or a pause of its machine, takes a
@@ -77,6 +78,31 @@ def read_properties(path: str | None) -> ClientProperties:
         )
     limits = {name: values.pop(name) for name in _LIMITS if name in values}
     return ClientProperties(MappingProxyType({name: values[name] for name in values if name not in _TYPES}), **limits)
+
+
+class Secrets:
+    """The user, the password and the password of the key as the file has them now, so that a rotation needs no restart.
+
+    The file is read when it has changed. One that cannot be read, or lacks what it had, as in the middle of a rotation,
+    changes nothing.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._read: tuple[int, ...] = ()
+        self._options: dict[str, Any] = {}
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the options of the Kafka client; none without a file. It never raises."""
+        if self._path is not None:
+            with suppress(OSError, ConfigError, Failure):
+                found = Path(self._path).stat()
+                if (state := (found.st_ino, found.st_size, found.st_mtime_ns)) != self._read:
+                    options = read_properties(self._path).options
+                    secrets = {name: options[name] for name in _SECRETS if options.get(name)}
+                    if secrets.keys() >= self._options.keys():
+                        self._options, self._read = secrets, state
+        return self._options
 
 
 def _options_of(path: str, key: str, value: str) -> list[tuple[str, Any]]:
@@ -163,6 +189,7 @@ _JAAS_OPTION = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:\\.|[^"\\])*)"
 _SESSION, _TRANSACTION = _whole(1_000, 300_000, 1_000), _whole(3_000, 900_000, 1_000)
 _REQUEST = _whole(1_000_000, 1 << 28)
 _LIMITS = ("session_timeout_seconds", "transaction_timeout_seconds", "request_bytes_max")
+_SECRETS = ("sasl_plain_username", "sasl_plain_password", "ssl_password")
 # Only checked, because the Kafka client reads nothing else.
 _TYPES = ("truststore type", "keystore type")
 # Key -> option. Of two names of an option, the first is that of Kafka's own tools, the second that of librdkafka.

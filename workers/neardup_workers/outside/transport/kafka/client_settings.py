@@ -6,7 +6,7 @@ gives up. ``flush`` gives up before the broker ends the transaction. The loss of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +86,8 @@ class KafkaSettings:
     with_headers: bool = False
     client_rack: str = ""  # consumers read from a replica of this rack, if the brokers choose one
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    # The options of the login that hold now, which replace those of ``client`` at each connection.
+    secrets: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in self.client:
@@ -125,7 +127,7 @@ class KafkaSettings:
         return {
             **self.client,
             **({provider: Tokens(self.client[provider])} if provider in self.client else {}),
-            "kafka_client": connections(is_fast=False),
+            "kafka_client": connections(is_fast=False, secrets=self.secrets),
             "bootstrap_servers": self.bootstrap_servers,
             "bootstrap_timeout_ms": milliseconds(self.connect_timeout_seconds),
             "request_timeout_ms": milliseconds(self.request_timeout_seconds),
@@ -140,7 +142,7 @@ class KafkaSettings:
         """
         return {
             **self.options(),
-            "kafka_client": connections(is_fast=True),
+            "kafka_client": connections(is_fast=True, secrets=self.secrets),
             "client_rack": self.client_rack,
             **({"fetch_max_wait_ms": _REPLICA_WAIT_MILLISECONDS} if self.client_rack else {}),
             "isolation_level": "read_committed",

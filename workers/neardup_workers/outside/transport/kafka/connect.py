@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from neardup_workers.outside.settings.client_properties import Secrets
 from neardup_workers.outside.settings.kafka import STEP_PART, StreamSettings
 from neardup_workers.outside.transport.kafka.client_internals import check_client
 from neardup_workers.outside.transport.kafka.transport import KafkaSettings, KafkaTransport
@@ -32,6 +33,7 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
         with_headers=settings.verdicts,  # a signer refuses what a filter could not send
         client_rack=settings.client_rack,
         client=client.options,
+        secrets=Secrets(settings.kafka_config),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -18,16 +18,17 @@ _RECEIVED_BYTES = 256 << 10
 LOGIN_REFUSALS = (client_errors.SaslAuthenticationFailedError, client_errors.UnsupportedSaslMechanismError)
 
 
-def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
+def connections(is_fast: bool, secrets: Callable[[], Mapping[str, Any]] = dict) -> Callable[..., KafkaNetClient]:
     """Return the factory of the network part of one client: a value for its public option ``kafka_client``.
 
+    ``secrets`` returns the options of a login that hold now; it is asked before each connection.
     Needs ``KafkaNetClient(net, manager, **options)`` and ``KafkaConnectionManager._build_transport``, which makes every
-    connection. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L207
+    connection with the options in ``config``. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L207
     """
 
     def connect(**options: Any) -> KafkaNetClient:
         net = _Loop(**options)
-        return KafkaNetClient(net=net, manager=_ConnectionManager(is_fast, net, **options), **options)
+        return KafkaNetClient(net=net, manager=_ConnectionManager(is_fast, secrets, net, **options), **options)
 
     return connect
 
@@ -76,9 +77,11 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the c
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L116
     """
 
-    def __init__(self, is_fast: bool, net: NetworkSelector, **options: Any) -> None:
+    def __init__(
+        self, is_fast: bool, secrets: Callable[[], Mapping[str, Any]], net: NetworkSelector, **options: Any
+    ) -> None:
+        self._is_fast, self._secrets = is_fast, secrets
         super().__init__(net, **options)
-        self._is_fast = is_fast
         self._reason: Exception | None = None
 
     async def _do_bootstrap(self, deadline: float | None) -> Any:
@@ -93,6 +96,7 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the c
             raise type(error)(f"{error.args[0]}: {self._reason}") from None
 
     def get_connection(self, node_id: Any, *values: Any, **named: Any) -> Any:
+        self.config.update(self._secrets())
         connection = super().get_connection(node_id, *values, **named)
         connection.init_future.add_errback(self._keep)
         return connection
