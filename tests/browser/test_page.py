@@ -96,17 +96,19 @@ def test_a_story_of_10000_members_stays_usable(page):
 
 
 def test_a_story_shows_the_updates_of_its_first_document(page):
-    """With the similarity to the version that was compared; they are no members."""
+    """In their place, with the similarity to the version that was compared and the changes."""
     text = "The library at the harbour opens a reading room for sailors, with newspapers of the whole coast on Monday."
     documents = (("library", text), ("mirror", text), ("library", text.replace("Monday", "Tuesday")))
     answers = [page.client.post("/v1/check", json={"id": id_, "text": said}).json() for id_, said in documents]
     assert [answer["status"] for answer in answers] == ["original", "duplicate", "update"]
-    shown = page.show(f"story/{answers[0]['cluster']}", "document.querySelector('.updates')?.innerText")
+    shown = page.show(f"story/{answers[0]['cluster']}", "document.querySelector('.update')?.innerText")
     words = shown.split()
-    assert (words[0].lower(), words[-3]) == ("updates", "library")
-    assert float(words[-2]) == round(answers[2]["similarity"], 4)
-    assert page.browser.evaluate("document.querySelectorAll('.story > .members > li').length") == 2
-    page.browser.evaluate("document.querySelector('.updates button').click()")
+    assert words[-2:] == [str(round(answers[2]["similarity"], 4)), "Changes"]
+    ids = page.browser.evaluate(
+        "[...document.querySelectorAll('.story > .members > li .id')].map((one) => one.innerText)"
+    )
+    assert ids == ["library", "mirror", "library"]
+    page.browser.evaluate("document.querySelector('.update button').click()")
     assert page.browser.wait("document.querySelector('.changes ins')?.innerText") == "Tuesday"
     assert page.browser.evaluate("document.querySelector('.changes del').innerText") == "Monday"
 
@@ -128,6 +130,10 @@ def test_the_order_of_arrival_is_no_order_of_dates(page):
     assert sentence == "2 documents from 2 sources, dated over 8 hours."
     members = page.browser.evaluate("document.querySelector('.members').innerText")
     assert members.index("wire-mirror") < members.index("arrived first") < members.index("agency")
+    assert members.index("agency") < members.index("first by date")
+    dated = "document.querySelector('.choices [aria-current]')?.innerText === 'By date'"
+    members = page.show(f"story/{cluster}?sort=date", f"{dated} && document.querySelector('.members')?.innerText")
+    assert members.index("agency") < members.index("wire-mirror")
     first, second = (f"https://{name}.example/bells" for name in ("wire-mirror", "agency"))
     page.show(
         f"pair?{urlencode({'a': second, 'b': first})}",

@@ -75,8 +75,8 @@ def test_a_story_and_a_comparison_show_the_new_words(tmp_path, chromium):
         try:
             browser.open(f"http://{host}:{port}/#/story/0")
             new = "[...document.querySelectorAll('{} .new strong')].map((word) => word.textContent)"
-            browser.wait("document.querySelector('.updates .new strong')")
-            assert browser.evaluate(new.format(".updates")) == NEW
+            browser.wait("document.querySelector('.update .new strong')")
+            assert browser.evaluate(new.format(".update")) == NEW
             browser.evaluate("location.hash = '#/pair?a=a&b=b'")
             browser.wait("document.querySelector('.pair .new strong')")
             assert browser.evaluate(new.format(".pair")) == NEW

@@ -1,6 +1,6 @@
 // Judge: fifty pairs around the threshold in turn. The keys 1 and 0 say whether they are duplicates; the result is a threshold.
 
-import { get } from './api.js';
+import { get, own } from './api.js';
 import { count, download, el, failed, notice, percent, score } from './dom.js';
 import { marks } from './marks.js';
 import { differences, idsOf } from './pair.js';
@@ -16,7 +16,6 @@ export function judge(view, { signal, ready }) {
   const panel = el('div', { class: 'judge' }, notice('loading', 'Looking for pairs around the threshold'));
   const result = el('div', { class: 'result', 'aria-live': 'polite' });
   view.append(el('h1', {}, 'Judge'), el('p', { class: 'quiet' }, 'Are the two duplicates? Press 1 for yes and 0 for no. The marks give a threshold.'), panel, result);
-  get('/v1/judged', signal).then((kept) => result.append(...held(kept))).catch(() => {});
   let pairs = [];
   let at = 0;
   let settings = null;
@@ -27,6 +26,7 @@ export function judge(view, { signal, ready }) {
       ({ settings } = await get('/v1/figures', signal));
       if (!settings.compares) panel.replaceChildren(notice('empty', 'This service has no signatures to compare', 'Ask a service with a window of its own.'));
       else {
+        if (!own.collections) result.append(...held(await get('/v1/judged', signal)));
         pairs = await around(settings.score_min, signal);
         await show();
       }

@@ -11,16 +11,18 @@ const EXPORTED = 1000; // documents of a request
 const EXPORTED_MAX = 100_000;
 const COLUMNS = ['id', 'source', 'title', 'url', 'status', 'duplicate_of', 'similarity', 'time', 'date', 'place'];
 
-export function story(view, { rest, signal, ready, named }) {
+export function story(view, { rest, query, signal, ready, named }) {
   const number = Number(rest[0]);
   const pages = [-1]; // the place that each page begins behind
+  const byDate = query.get('sort') === 'date'; // then a page has as many as a request may: a date says nothing of other pages
+  const size = byDate ? EXPORTED : MEMBERS;
   const panel = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
   view.append(el('p', {}, el('a', { class: 'back', href: '#/stories' }, 'All stories')), panel);
 
   async function load(refocus = false) {
     try {
       const after = pages.at(-1);
-      const cluster = await get(`/v1/clusters/${number}?limit=${MEMBERS}${after < 0 ? '' : `&after=${after}`}`, signal);
+      const cluster = await get(`/v1/clusters/${number}?limit=${size}${after < 0 ? '' : `&after=${after}`}`, signal);
       panel.replaceChildren(...told(cluster).filter(Boolean));
       named(panel.querySelector('h1').textContent);
       if (refocus) panel.querySelector('h2[tabindex]').focus();
@@ -31,7 +33,7 @@ export function story(view, { rest, signal, ready, named }) {
   }
 
   function told(cluster) {
-    const first = (pages.length - 1) * MEMBERS;
+    const first = (pages.length - 1) * size;
     const original = cluster.representative;
     const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
     return [
@@ -39,9 +41,10 @@ export function story(view, { rest, signal, ready, named }) {
       el('p', { class: 'quiet' }, `${count(cluster.size)} documents${cluster.sources > 1 ? ` from ${count(cluster.sources)} sources,` : ''} ${[duration(cluster), arrived(cluster)].filter(Boolean).join(', ')}. `,
         typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
       desk(cluster), arrivals(cluster), growth(cluster), exports(cluster),
-      updates(cluster, signal),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
-      el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => row(member, original))),
+      el('p', { class: 'choices', role: 'group', 'aria-label': 'Order' }, [['', 'By arrival'], ['?sort=date', 'By date']].map(([query_, text]) =>
+        el('a', { href: `#/story/${cluster.cluster}${query_}`, 'aria-current': Boolean(query_) === byDate ? 'true' : null }, text))),
+      el('ol', { class: 'members' }, timeline(cluster, pages.at(-1), byDate).map((one) => (one.status === 'update' ? version(one, signal) : row(one, original, cluster)))),
       el('p', { class: 'turn' },
         turn('Earlier', pages.length > 1, () => pages.pop()),
         turn('Later', typeof cluster.next === 'number', () => pages.push(cluster.next))),
@@ -86,15 +89,32 @@ export function story(view, { rest, signal, ready, named }) {
   load();
 }
 
-/** One document: both of its times, who tells it, and where. */
-function row(member, original) {
+const dateOf = (one) => one.date ?? one.time;
+
+/** The documents of a page with the updates that arrived among them, in order of arrival or of their dates. */
+function timeline(cluster, after, byDate) {
+  const [least, most] = [after, cluster.next ?? Infinity];
+  const all = [...cluster.members, ...(cluster.updates ?? []).filter(({ place }) => place > least && place <= most)];
+  return all.sort((a, b) => (byDate ? dateOf(a) - dateOf(b) : 0) || a.place - b.place);
+}
+
+/** Both times of a document, who tells it, and where. */
+function about(member) {
   const link = linked(member.url) ?? linked(member.id);
   const title = member.title ? el('span', { class: 'said', dir: 'auto', lang: language(member.title) }, words(member.title, '')) : null;
   const name = el('bdi', { class: 'source' }, member.source ? shownSource(member.source) : source(member.id));
-  return el('li', {},
-    el('div', { class: 'times' }, el('time', {}, moment(member.date ?? member.time)),
+  return [
+    el('div', { class: 'times' }, el('time', {}, moment(dateOf(member))),
       member.date === null || member.date === undefined ? null : el('small', {}, `arrived ${moment(member.time)}`)),
     el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? toArticle(link, 'Open the article') : null), idNode(member.id)),
+  ];
+}
+
+/** One document. The first one by its date may have arrived later. */
+function row(member, original, cluster) {
+  const [times, what] = about(member);
+  if (member.id !== original && dateOf(member) === cluster.first_date && cluster.first_date < cluster.last_date) what.append(el('span', { class: 'tag' }, 'first by date'));
+  return el('li', {}, times, what,
     member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
       : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
     member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id, member.collection) }, 'Compare'));
@@ -110,20 +130,15 @@ function growth(cluster) {
     el('figcaption', {}, 'How the story grew'));
 }
 
-/** The updates of the story, the newest first; each shows what it says that is new, and in what it differs from the compared one. */
-function updates(cluster, signal) {
-  if (!cluster.updates?.length) return null;
-  return el('section', { class: 'updates' }, el('h2', {}, 'Updates'),
-    el('ol', { class: 'members', reversed: true }, cluster.updates.map((update) => version(update, signal))));
-}
-
+/** An update: what it says that is new, and in what it differs from the compared version. */
 function version(update, signal) {
   const open = el('button', { type: 'button', class: 'link' }, 'Changes');
-  const item = el('li', {}, el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
+  const [times, what] = about(update);
+  what.prepend(el('span', { class: 'tag' }, 'update'));
+  if (update.new?.length) what.append(el('span', { class: 'new', title: 'What it says that the compared version does not' }, 'New: ', update.new.flatMap((word) => [el('strong', { dir: 'auto' }, word.text), ' '])));
+  const item = el('li', { class: 'update' }, times, what,
     el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity)),
-    update.signal ? el('span', { class: 'new' }, SAME[update.signal]) : null,
-    update.new?.length ? el('span', { class: 'new', title: 'What it says that the compared version does not' }, update.new.flatMap((word) => [el('strong', { dir: 'auto' }, word.text), ' '])) : null,
-    typeof update.matched === 'number' ? open : null);
+    typeof update.matched === 'number' ? open : el('span'));
   expands(open, item, 'changes', signal, async () => {
     const { passages } = await get(`/v1/differences?older=${update.matched}&newer=${update.place}`, signal);
     return [differences({ older: 'before', newer: 'after', passages }, true, { before: 'The compared version', after: 'This version' })];
