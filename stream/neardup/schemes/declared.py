@@ -176,7 +176,7 @@ class LibraryOptions(Declared):
         ge=1,
         le=2**30,
         description="candidates after which a probe stops, over all buckets",
-        elsewhere="1024 with scheme one_permutation, minhash, permutation, partial_minhash, grouped; else all",
+        elsewhere="1024 with scheme one_permutation, signals, minhash, permutation, partial_minhash, grouped; else all",
     )
     buckets_shared_min: int = setting(
         default=1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"

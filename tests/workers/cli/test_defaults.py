@@ -28,6 +28,7 @@ NEEDED = {
     "hyperplane_dot": "hyperplane_dot:dimension=64,norm_max=9",
     "p_stable": "p_stable:dimension=64,distance_scale=9",
     "bit_sampling": "bit_sampling:dimension=64",
+    "signals": "signals:title=.6",
 }
 
 

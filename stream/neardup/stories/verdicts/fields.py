@@ -204,7 +204,11 @@ def blank_verdicts(count: int, status: int) -> Verdicts:
 def schema_of(field: Field, *, nullable: bool = False) -> dict[str, Any]:
     """Return the schema of a field in JSON."""
     schema = {"description": field.says, **KINDS[field.kind].json}
-    return schema | {"type": [schema["type"], "null"]} if nullable and "enum" not in schema else schema
+    if nullable and "enum" not in schema:
+        schema["type"] = [schema["type"], "null"]
+    elif nullable and KINDS[field.kind].is_none is not None:
+        schema["enum"] = [*schema["enum"], None]
+    return schema
 
 
 def has_value(field: Field, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
