@@ -30,7 +30,6 @@ from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from neardup import Config, Document, Signer
 from neardup.pairs.pipeline import chunks
-from neardup.pairs.values import UnreadTimes
 
 ID = "S11-scripts"
 SEED = 11
@@ -147,9 +146,7 @@ def _sets(count: int) -> dict[str, list[Document]]:
 def _signing(sets: dict[str, list[Document]], size: Size) -> Iterator[Result]:
     """Texts to a batch, all scripts by turns; the least time of each batch, so that other work disturbs little."""
     signer = Signer(Config())
-    batches = {
-        f"{name}/{i}": batch for name, stream in sets.items() for i, batch in enumerate(chunks(stream, UnreadTimes()))
-    }
+    batches = {f"{name}/{i}": batch for name, stream in sets.items() for i, batch in enumerate(chunks(stream))}
     signed: dict[str, bytes] = {}
 
     def sign(which: str) -> None:

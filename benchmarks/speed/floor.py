@@ -24,7 +24,6 @@ from neardup.features.texts.shingles import TEXT_SHINGLES
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.hashing import BASE, mix64
 from neardup.pairs.pipeline import chunks
-from neardup.pairs.values import UnreadTimes
 from neardup.schemes.kinds.sets import SetPlan, sign_codes
 from neardup.schemes.rows import SCHEMES
 
@@ -80,7 +79,7 @@ def run(size: Size) -> Iterator[Result]:
     """Nanoseconds a byte of each loop, and the ratios."""
     config = Config(shingles="chars", k=_K)
     scheme, plan, signer = SCHEMES[config.scheme], cast(SetPlan, config.plan), Signer(config)
-    batches = list(chunks(documents("5kb", _DOCUMENTS[size], SEED), UnreadTimes()))
+    batches = list(chunks(documents("5kb", _DOCUMENTS[size], SEED)))
     codes = [code_points([document.text for document in batch], plan.normal_form) for batch in batches]
     assert not any(code.is_wide.any() for code in codes), "generated texts are ASCII"
     size_bytes = sum(int(code.lengths.sum()) for code in codes)

@@ -10,7 +10,6 @@ from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from neardup.documents.document import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
 from neardup.documents.ids import stored_id
@@ -77,12 +76,11 @@ class Deduplicator:
         self.config, self._now = config or Config(), now
         self.signer, self._query_signer = Signer(self.config), Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
-        self._canaries = Canaries(self.matcher, canaries_every)
+        self._canaries, self._decider = Canaries(self.matcher, canaries_every), Decider(self.matcher)
         self.refusals, self.refused = list[Refusal](), 0
         self._undated, self._lock = Counter[str](), Lock()  # times that count as none, by reason
-        # Documents by the number of bands that have a key; None once a warning was given.
-        self._bands: npt.NDArray[np.int64] | None = np.zeros(self.config.tuning.bands + 1, np.int64)
-        self._decider = Decider(self.matcher)
+        # Documents by the number of bands that have a key; None where all have one, and once a warning was given.
+        self._bands = np.zeros(self.config.tuning.bands + 1, np.int64) if self.matcher.scheme.partial else None
         self._row_numbers = RowNumbers(lambda: self._decider.places)
 
     def process(self, documents: Iterable[Document]) -> list[Pair]:
@@ -266,8 +264,7 @@ class Deduplicator:
         return self._answers(given, signer_of_rows(self.signer), answer, "verdicts", given.verdicts, given.unread)
 
     def remove(self, id_: str, collection: str | None = None) -> int:
-        """Remove every version of an id of a collection: it is never reported again. Returns how many versions there
-        were."""
+        """Remove every version of an id of a collection, which is never reported again; return how many there were."""
         check_type(id_, str, "an id is a string: call remove for each id")
         if collection is not None and not self.config.separate:
             raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
@@ -365,15 +362,17 @@ class Deduplicator:
         self, documents: Iterable[Document], signer: Signer,
         answer: Callable[[list[Document], Signed], Iterable[_T]], name: str,
     ) -> list[_T]:  # fmt: skip
-        parts = chunks(documents, unread := UnreadTimes())
-        return self._answers(parts, signer.sign, answer, name, list, unread)
+        sign = partial(signer.sign, unread=(unread := UnreadTimes()))
+        return self._answers(chunks(documents), sign, answer, name, list, unread)
 
     def _answers(
         self, parts: Iterable[_P], sign: Callable[[_P], Signed], answer: Callable[[_P, Signed], Iterable[_T]],
         name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes,
     ) -> _R:  # fmt: skip
         """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
-        answers, refusals, first = list[_T](), list[Refusal](), 0
+        refusals: list[Refusal] = []
+        answers: list[_T] = []
+        first = 0
         try:
             for part in parts:
                 signed = sign(part)
@@ -390,11 +389,12 @@ class Deduplicator:
             error.__dict__[name] = joined(answers)
             raise
         finally:
-            self.refusals, said = refusals, self._undated
+            self.refusals = refusals
             if unread.counts:
                 with self._lock:
                     said, self._undated = self._undated, self._undated + Counter(unread.counts)
-        warn_of_times(unread, said, stacklevel=4)
+        if unread.counts:
+            warn_of_times(unread, said, stacklevel=4)
         if refusals and name != "verdicts":  # which have the reason
             warn_of_types(refusals, stacklevel=4)
         return joined(answers)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import Config, Document, Signer
-from neardup.pairs.batches import Batch, concatenate, id_columns, make_batch, table_items, times_of
+from neardup.pairs.batches import Batch, concatenate, id_columns, make_batch, table_items
+from neardup.pairs.values import times_of
 from neardup.schemes.interface import fixed_evidence, regular_keys
 from neardup.window import NO_TIME
 

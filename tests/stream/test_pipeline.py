@@ -13,7 +13,6 @@ from quick_parameters import quick_first
 
 from neardup import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
-from neardup.pairs.values import UnreadTimes
 from neardup.schemes.signatures.banding import estimate
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
@@ -235,12 +234,12 @@ def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch:
     """The batch before it stays, its own batch is undone, and the next call works."""
     dedup = Deduplicator()
     first = dedup.process([Document("a", STORY), Document("b", OTHER)])
-    before, scheme = dedup.counts(), dedup.matcher._scheme
+    before, scheme = dedup.counts(), dedup.matcher.scheme
 
     def fail(*_: object) -> None:
         raise RuntimeError("a bug in scoring")
 
-    monkeypatch.setattr(dedup.matcher, "_scheme", scheme._replace(common=fail))
+    monkeypatch.setattr(dedup.matcher, "scheme", scheme._replace(common=fail))
     with pytest.raises(RuntimeError, match="a bug in scoring"):
         dedup.process([Document("c", OTHER[::-1]), Document("d", STORY), Document("e", EDITED)])
     monkeypatch.undo()
@@ -270,7 +269,7 @@ def test_a_flood_of_near_copies_is_cut_and_counted() -> None:
 def test_chunks_are_bounded_by_documents_and_characters(size: int, count: int) -> None:
     """Nothing is lost or moved; only the last document of a chunk may pass the bound."""
     documents = [Document(str(n), "x" * size) for n in range(count)]
-    found = list(chunks(iter(documents), UnreadTimes()))
+    found = list(chunks(iter(documents)))
     assert [document for chunk in found for document in chunk] == documents
     assert all(1 <= len(chunk) <= CHUNK_DOCUMENTS for chunk in found)
     assert all((len(chunk) - 1) * size < CHUNK_CHARACTERS for chunk in found)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from types import NoneType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.dates import SECONDS_MAX
-from neardup.documents.document import COLLECTION, ID, REFERENCE, TIMESTAMP, Column, Document, DocumentColumns, Refusal
+from neardup.documents.document import COLLECTION, ID, REFERENCE, Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import (
     full_id,
     full_id_column,
@@ -23,8 +22,9 @@ from neardup.errors import ConfigError
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import hash_strings, string_hash
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Evidence, Keys, fixed_evidence, select_ragged
+from neardup.schemes.interface import NO_PAYLOADS, Evidence, Keys, fixed_evidence, select_ragged
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.banding import put_keys, seed_bands
 from neardup.window import NO_TIME, OWN, Items
 from neardup.window.chains import KEYS
 
@@ -49,8 +49,8 @@ class Batch(NamedTuple):
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
-    contents: npt.NDArray[np.uint64]
-    fixed: npt.NDArray[np.uint8]
+    contents: Annotated[npt.NDArray[np.uint64], "[,]"]
+    fixed: Annotated[npt.NDArray[np.uint8], "[,]"]
     ragged: npt.NDArray[np.uint8]
     ragged_starts: npt.NDArray[np.int64]
 
@@ -82,8 +82,9 @@ def make_batch(
     contents: npt.NDArray[np.uint64],
     evidence: Evidence,
 ) -> Batch:
-    """Make a batch of these columns, all read-only: each mix of writable arrays would compile the kernels again."""
-    batch = Batch._make([column.view() for column in (ids, id_starts, times, contents, *evidence)])
+    """Make a batch of these columns, all read-only from now on: each mix of writable arrays would compile the kernels
+    again."""
+    batch = Batch(ids, id_starts, times, contents, *evidence)
     for column in batch:
         column.setflags(write=False)
     return batch
@@ -283,22 +284,7 @@ def references_of(documents: Sequence[Document]) -> npt.NDArray[np.bool_] | None
     return np.fromiter(map(REFERENCE, documents), np.bool_, len(documents))
 
 
-def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return event times in microseconds (``int64[n]``, ``NO_TIME`` without one), and which can be stored
-    (``bool[n]``)."""
-    if isinstance(documents, DocumentColumns):
-        return _known(documents.times)
-    seconds = list(map(TIMESTAMP, documents))
-    kinds = set(map(type, seconds))
-    if kinds == {NoneType}:
-        return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)
-    if kinds == {float}:
-        return _known(np.array(seconds, np.float64))
-    times = list(map(_time_of, seconds))
-    return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
-
-
-def _known(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def known_times(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return the same for times in seconds, which are not a number where there is none."""
     times, keepable = np.empty(len(seconds), np.int64), np.empty(len(seconds), np.bool_)
     _to_microseconds(seconds, times, keepable)
@@ -321,13 +307,6 @@ def microseconds_of(seconds):
     return np.int64(0), False
 
 
-def _time_of(seconds: float | None) -> int | None:
-    """Convert one time of any type of number, integers without rounding; ``None`` if it cannot be stored."""
-    if seconds is None or seconds != seconds:
-        return int(NO_TIME)
-    return round(seconds * MICROSECONDS) if abs(seconds) < SECONDS_MAX else None
-
-
 def row_keys(batch: Batch, removals: npt.NDArray[np.bool_], config: Config) -> Keys:
     """Return the bucket keys of rows; a removal has none."""
     keys = bucket_keys(select(batch, np.flatnonzero(~removals)), config)
@@ -343,56 +322,79 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
     if config.separate:
         keys = keys._replace(values=separated_keys(keys.values, keys.starts, salts(batch.ids, batch.id_starts)))
-    if not _count_bare(keys.starts):
+    is_bare = np.diff(keys.starts) == 0
+    bare = np.flatnonzero(is_bare)
+    if not len(bare):
         return keys
-    bare = np.flatnonzero(np.diff(keys.starts) == 0)
-    at = keys.starts[bare]
-    starts = keys.starts.copy()
-    starts[1:] += np.cumsum(np.diff(keys.starts) == 0)
+    at, starts = keys.starts[bare], keys.starts.copy()
+    starts[1:] += np.cumsum(is_bare)
     payloads = np.insert(keys.payloads, at, 0) if len(keys.payloads) else keys.payloads
     added = keys.added.copy()
     added[bare[: len(added)]] = 1
     return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads, added)
 
 
+def batch_items(batch: Batch, config: Config) -> Items:
+    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys."""
+    scheme = SCHEMES[config.scheme]
+    if config.separate or not scheme.banded:
+        return table_items(batch, bucket_keys(batch, config))
+    plan: Any = config.plan
+    bands = plan.tuning.bands
+    items = _blank_items(batch, bands * len(batch.times), 0)
+    _fill_banded(batch, np.uint64(plan.seed), np.empty(bands, np.uint64), *items[:6])
+    return items
+
+
 def table_items(batch: Batch, keys: Keys) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold: content and id come first, then the bucket
     keys."""
-    n = batch.size
-    values = np.empty(len(keys.values) + 2 * n, np.uint64)
-    payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
-    kinds, starts, halves = np.empty(n, np.uint8), np.empty(n + 1, np.int64), np.empty(n, np.uint64)
-    added = np.empty(n, np.int64)
-    _fill_items(batch.contents, batch.ids, batch.id_starts, keys, kinds, values, payloads, starts, added, halves)
+    items = _blank_items(batch, len(keys.values), len(keys.payloads))
+    _fill_items(batch, keys, *items[:6])
+    return items
+
+
+def _blank_items(batch: Batch, keys: int, payloads: int) -> Items:
+    """Return items with room for so many keys and payloads besides those of contents and ids."""
+    n, (ids, id_starts, times, _, fixed, ragged, ragged_starts) = len(batch.times), batch
     return Items(
-        kinds, values, starts, added, payloads, halves, batch.times, batch.ids, batch.id_starts, batch.fixed,
-        batch.ragged, batch.ragged_starts,
+        np.empty(n, np.uint8), np.empty(KEYS * n + keys, np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64),
+        np.empty(KEYS * n + payloads, np.uint64) if payloads else NO_PAYLOADS, np.empty(n, np.uint64), times, ids,
+        id_starts, fixed, ragged, ragged_starts,
     )  # fmt: skip
 
 
-@kernel("const i64[]", direct=True)
-def _count_bare(starts):
-    """Count the items that have no key."""
-    count = 0
-    for i in range(len(starts) - 1):
-        count += starts[i] == starts[i + 1]
-    return count
-
-
-@kernel("const u64[,], const u8[], const i64[], Keys, u8[], u64[], u64[], i64[], i64[], u64[]", direct=True)
-def _fill_items(contents, ids, id_starts, keys, kinds, values, payloads, starts, added, halves):
-    at = starts[0] = 0
+@kernel("const Batch, u64, u64[], u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)
+def _fill_banded(batch, seed, seeds, kinds, keys, starts, added, payloads, contents):
+    """Fill in the items of a batch whose keys are those of the bands of its fixed part."""
+    seed_bands(seed, seeds)
+    starts[0] = 0
     for i in range(len(kinds)):
-        kinds[i], halves[i] = OWN, contents[i, CONTENT_HALF]
-        values[at] = contents[i, 0]
-        values[at + 1] = string_hash(ids, id_starts[i], id_starts[i + 1], ID_SEED)
-        if len(payloads):
-            payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
-        at += 2
-        for j in range(keys.starts[i], keys.starts[i + 1]):
-            values[at] = keys.values[j]
+        at = _begin_item(batch, i, kinds, keys, starts[i], payloads, contents)
+        put_keys(batch.fixed[i], seeds, keys[at : at + len(seeds)])
+        starts[i + 1], added[i] = at + len(seeds), KEYS + len(seeds)
+
+
+@kernel("const Batch, Keys, u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)
+def _fill_items(batch, given, kinds, keys, starts, added, payloads, contents):
+    starts[0] = 0
+    for i in range(len(kinds)):
+        at = _begin_item(batch, i, kinds, keys, starts[i], payloads, contents)
+        for j in range(given.starts[i], given.starts[i + 1]):
+            keys[at] = given.values[j]
             if len(payloads):
-                payloads[at] = keys.payloads[j]
+                payloads[at] = given.payloads[j]
             at += 1
         starts[i + 1] = at
-        added[i] = KEYS + keys.added[i] if len(keys.added) else at - starts[i]
+        added[i] = KEYS + given.added[i] if len(given.added) else at - starts[i]
+
+
+@inlined
+def _begin_item(batch, i, kinds, keys, at, payloads, contents):
+    """Fill in what item i has besides its bucket keys, which follow at the place that is returned."""
+    kinds[i], contents[i] = OWN, batch.contents[i, CONTENT_HALF]
+    keys[at] = batch.contents[i, 0]
+    keys[at + 1] = string_hash(batch.ids, batch.id_starts[i], batch.id_starts[i + 1], ID_SEED)
+    if len(payloads):
+        payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
+    return at + KEYS

@@ -60,6 +60,8 @@ class Matches(NamedTuple):
 
     def pairs(self) -> list[Pair]:
         """Return the columns as pairs."""
+        if not self.older:
+            return []
         columns = self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()
         if self.collections is None and self.shared is None and self.signals is None:
             return list(map(Pair, *columns))

@@ -92,11 +92,15 @@ class Signer:
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Signer, queries=self._queries), (self.config, self._item_bytes_max)
 
-    def sign(self, documents: Sequence[Document]) -> Signed:
-        """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+    def sign(self, documents: Sequence[Document], unread: Unread | None = None) -> Signed:
+        """Sign documents; those that cannot be used are refused with a reason, the others keep their order. With
+        ``unread`` a list that is not plain becomes what ``converted`` makes of it."""
         if type(documents) is not list and isinstance(documents, DocumentColumns):
             return self._sign_columns(documents)
         signed = self._plain.read(documents, self._sign_admitted) if self.config.plan.kind == "text" else None
+        if signed is None and unread is not None and isinstance(documents, list):
+            documents[:] = converted(documents, unread)
+            return self.sign(documents)
         return self._sign_any(documents) if signed is None else signed
 
     def _sign_any(self, documents: Sequence[Document]) -> Signed:
@@ -223,8 +227,8 @@ class Matcher:
         self.config = config
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self.shard = WHOLE_STREAM if shard is None else shard
-        self._scheme = SCHEMES[config.scheme]
-        self._limits = limits or table_limits(config, self._scheme)
+        self.scheme = SCHEMES[config.scheme]
+        self._limits = limits or table_limits(config, self.scheme)
         shared = shared_limits(self._limits, self.shard.of)
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
@@ -247,16 +251,14 @@ class Matcher:
         ``leads`` a slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
         rows = stream_rows(batch, self.config, removals, references)
-        return self.slices_of(
-            rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named
-        )  # fmt: skip
+        return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
     def slices_of(
         self, rows: StreamRows, *, first: int = 0, probe: bool = True, add: bool = True,
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)
+        batch, items = rows.batch, rows.items_of(self.shard, by_content=self.scheme.by_content)
         table, size, end, settled = self.table, batch.size, first, self.shard.settled
         while True:
             shared = self.shard.fewest(table.oldest), table.limits
@@ -301,9 +303,9 @@ class Matcher:
         met, rows = rows[~judged.is_pair[rows]], rows[judged.is_pair[rows]]
         every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
-        if self._scheme.shared is not None:
+        if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
-            shared = shared_of(self._scheme, *sides, candidates.identical[rows], plan)
+            shared = shared_of(self.scheme, *sides, candidates.identical[rows], plan)
         pairs = NO_MATCHES._replace(similarity=judged.similarity[rows], buckets=judged.keys[rows], shared=shared)
         pairs = pairs._replace(signals=judged.signals[rows]) if len(judged.signals) else pairs
         if is_named or shared is not None:
@@ -325,7 +327,7 @@ class Matcher:
         parts = []
         for rows in self._parts(batch, items, slots):
             older = self.evidence(slots[rows])
-            parts.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
+            parts.append(self.scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
         return parts[0] if len(parts) == 1 else Common(*map(np.concatenate, zip(*parts, strict=True)))
 
     def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
@@ -353,8 +355,7 @@ class Matcher:
         return in_parts(sizes + 2 * batch.fixed.shape[1], _COMPARED_BYTES)
 
     def remove(self, id_: bytes) -> int:
-        """Remove every version of an id (its UTF-8 bytes; a full id, if there are collections); returns how many there
-        were."""
+        """Remove every version of an id (UTF-8; a full id, if there are collections); return how many there were."""
         batch = removal_batch([id_], self.config.plan.width)
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
@@ -377,12 +378,11 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
         yield part
 
 
-def chunks(documents: Iterable[Document], unread: Unread) -> Iterator[list[Document]]:
-    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, as ``converted`` makes them.
-
-    An exception of the iterable comes after the documents before it.
-    """
-    chunk, characters = list[Document](), 0
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, in lists of their own. An exception
+    of the iterable comes after the documents before it."""
+    chunk: list[Document] = []
+    characters = 0
     try:
         for document in documents:
             if type(document) is not Document:
@@ -391,10 +391,10 @@ def chunks(documents: Iterable[Document], unread: Unread) -> Iterator[list[Docum
             characters += len(document.text) if isinstance(document.text, str) else 0
             if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
                 whole, chunk, characters = chunk, [], 0
-                yield converted(whole, unread)
+                yield whole
     except Exception:
         if chunk:
-            yield converted(chunk, unread)
+            yield chunk
         raise
     if chunk:
-        yield converted(chunk, unread)
+        yield chunk

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
-from neardup.pairs.batches import CONTENT_HALF, Batch, bucket_keys, id_hashes, row_keys, select, table_items
+from neardup.pairs.batches import CONTENT_HALF, Batch, batch_items, id_hashes, row_keys, select, table_items
 from neardup.schemes.config import Config
 from neardup.window import FOREIGN, OWN, REMOVAL, Items, Limits
 from neardup.window.chains import COPIED
@@ -154,7 +154,7 @@ def stream_rows(
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
         removed = np.zeros(batch.size, np.bool_)
-        return StreamRows(batch, removed, table_items(batch, bucket_keys(batch, config)), references)
+        return StreamRows(batch, removed, batch_items(batch, config), references)
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL
     return StreamRows(batch, removals, items, references)

@@ -20,14 +20,24 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.dates import AHEAD_SECONDS, SECONDS_MAX
-from neardup.documents.document import COLLECTION, ID, REASONS, TEXT, TIMESTAMP, Column, Document, Refusal
+from neardup.documents.document import (
+    COLLECTION,
+    ID,
+    REASONS,
+    TEXT,
+    TIMESTAMP,
+    Column,
+    Document,
+    DocumentColumns,
+    Refusal,
+)
 from neardup.documents.ids import ID_BYTES_MAX, SEPARATOR, wrong_collection
 from neardup.errors import Reason
 from neardup.features.texts.raw_texts import RawTexts
 from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_longer
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
-from neardup.pairs.batches import MICROSECONDS, Batch, id_column, microseconds_of, times_of
+from neardup.pairs.batches import MICROSECONDS, Batch, id_column, known_times, microseconds_of
 from neardup.pairs.json_lines import OF_TEXTS, Unread, event_seconds, unread_time
 from neardup.window import NO_TIME
 
@@ -190,6 +200,28 @@ def admitted(documents: Sequence[Document], *, separate: bool) -> tuple[Column, 
     return ids, times, refused
 
 
+def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return event times in microseconds (``int64[n]``, ``NO_TIME`` without one), and which can be stored
+    (``bool[n]``)."""
+    if isinstance(documents, DocumentColumns):
+        return known_times(documents.times)
+    seconds = list(map(TIMESTAMP, documents))
+    kinds = set(map(type, seconds))
+    if kinds == {NoneType}:
+        return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)
+    if kinds == {float}:
+        return known_times(np.array(seconds, np.float64))
+    times = list(map(_time_of, seconds))
+    return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
+
+
+def _time_of(seconds: float | None) -> int | None:
+    """Convert one time of any type of number, integers without rounding; ``None`` if it cannot be stored."""
+    if seconds is None or seconds != seconds:
+        return int(NO_TIME)
+    return round(seconds * MICROSECONDS) if abs(seconds) < SECONDS_MAX else None
+
+
 def without_future(batch: Batch, now_seconds: float, unread: Unread) -> Batch:
     """Return a batch in which no time lies more than ``AHEAD_SECONDS`` after ``now_seconds``: documents whose time did
     have none, and it is ``unread``. One such time would make every later document late for the window."""
@@ -240,16 +272,15 @@ class PlainReader:
         rows = tuple(documents)  # whatever becomes of a list, these stay
         if len(rows) != len(self._columns.times):
             self._columns = _columns(len(rows), _ID_BYTES * len(rows))
-        id_bytes, characters, longest = _read(id(rows), _LAYOUT, self._separate, self._columns)
+        id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, self._columns)
         if id_bytes > len(self._columns.ids):
             self._columns = _columns(len(rows), id_bytes)
-            id_bytes, characters, longest = _read(id(rows), _LAYOUT, self._separate, self._columns)
+            id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, self._columns)
         if id_bytes < 0:
             return None
         times, texts, ids, id_starts = self._columns
-        if longest <= self._characters_max:
-            held = HeldTexts(texts, {}, characters, rows)
-        else:
+        held = HeldTexts(texts, {}, characters, rows, longest if is_ascii else 0)
+        if longest > self._characters_max:
             held = without_longer(texts, self._characters_max, rows)
         return Plain(HeldDocuments(rows, held), Column(ids[:id_bytes].copy(), id_starts.copy()), times.copy(), {})
 
@@ -286,49 +317,49 @@ def _read(rows, layout, separate, columns):
     """Fill in the columns of the documents in the tuple at an address.
 
     Returns the bytes of the ids, of which those are written that have room, the characters of all texts, and of the
-    longest; -1 for the bytes if a document is not plain.
+    longest, and whether all texts are ASCII; -1 for the bytes if a document is not plain.
     """
     type_at, number_at, items_at, document, string, number, nothing = layout
-    at, characters, longest = np.int64(0), np.int64(0), np.int64(0)
+    at, characters, longest, all_ascii = np.int64(0), np.int64(0), np.int64(0), True
     columns.id_starts[0] = 0
     for i in range(len(columns.times)):
         row = _long(rows + items_at + _POINTER_BYTES * i)
         if _long(row + type_at) != document:
-            return np.int64(-1), characters, longest
+            return np.int64(-1), characters, longest, all_ascii
         fields = longs_at(row + items_at, _COLLECTION + 1)
         id_, text, time, collection = fields[_ID], fields[_TEXT], fields[_TIMESTAMP], fields[_COLLECTION]
         if _long(id_ + type_at) != string or _long(text + type_at) != string:
-            return np.int64(-1), characters, longest
+            return np.int64(-1), characters, longest, all_ascii
         begin = at
         if separate:
             if collection != nothing:
                 if _long(collection + type_at) != string:
-                    return np.int64(-1), characters, longest
+                    return np.int64(-1), characters, longest, all_ascii
                 at = _put_string(collection, columns.ids, at, True)
             if at < begin:
-                return np.int64(-1), characters, longest
+                return np.int64(-1), characters, longest, all_ascii
             if at < len(columns.ids):
                 columns.ids[at] = _SEPARATOR
             at += 1
         elif collection != nothing:
-            return np.int64(-1), characters, longest
+            return np.int64(-1), characters, longest, all_ascii
         at = _put_string(id_, columns.ids, at, False)
         if at < begin or at - begin > ID_BYTES_MAX:
-            return np.int64(-1), characters, longest
+            return np.int64(-1), characters, longest, all_ascii
         columns.id_starts[i + 1] = at
         columns.times[i], is_time = NO_TIME, True
         if time != nothing:
             if _long(time + type_at) != number:
-                return np.int64(-1), characters, longest
+                return np.int64(-1), characters, longest, all_ascii
             columns.times[i], is_time = microseconds_of(floats_at(time + number_at, 1)[0])
         if not is_time:
-            return np.int64(-1), characters, longest
+            return np.int64(-1), characters, longest, all_ascii
         address, length, width, is_ascii = string_parts(text)
         columns.texts.addresses[i], columns.texts.lengths[i] = address, length
         columns.texts.widths[i] = 0 if is_ascii else width
         characters += length
-        longest = max(longest, length)
-    return at, characters, longest
+        longest, all_ascii = max(longest, length), all_ascii and is_ascii != 0
+    return at, characters, longest, all_ascii
 
 
 @inlined

@@ -228,6 +228,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     probe_candidates_max: int | None = None
     # whether each key has a payload: a position and a suffix length, see ``neardup.window.admit``
     has_payloads: bool = False
+    # whether the keys are those of the bands of the fixed part: ``plan.tuning.bands`` of them, by ``plan.seed``
+    banded: bool = False
     # whether an item may lack the keys of some bands, so that its recall is lower
     partial: bool = False
     # whether two items may be compared that share no key; False: the keys are a part of the rule
@@ -260,7 +262,7 @@ NO_PAYLOADS: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 
 def fixed_evidence(fixed: npt.NDArray[np.uint8]) -> Evidence:
     """Return evidence without a ragged part, from ``uint8[n, width]``."""
-    return Evidence(fixed, _NO_BYTES, _no_starts(len(fixed)))
+    return Evidence(fixed, _NO_BYTES, _no_starts(fixed.shape[0]))
 
 
 _NO_BYTES: npt.NDArray[np.uint8] = np.empty(0, np.uint8)

@@ -16,7 +16,7 @@ from neardup.errors import ConfigError
 from neardup.features.said.comparing_sets import numbers_of, said_parts
 from neardup.features.said.names import names_in
 from neardup.features.said.word_sets import NO_WORDS, word_sets
-from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.normalize import CodePoints, NormalForm, fold
 from neardup.features.texts.reading import HeldTexts
 from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
 
@@ -31,6 +31,10 @@ class TextPlan(Protocol):
     @property
     def characters_min(self) -> int:
         """Characters of a text at least; shorter ones are compared for equality only."""
+
+    @property
+    def normal_form(self) -> NormalForm:
+        """How texts are normalised."""
 
 
 Signs = Callable[[Any, Sequence[Document], Any], Signing]
@@ -56,13 +60,22 @@ def with_word_sets(sign: Signs) -> Signs:
             plain = plan._replace(novelty="off")
             without = plan, plain
         signing = sign(scheme, documents, plain)
-        codes, held = signing.codes, signing.held
-        assert codes is not None, "novelty is for texts"  # ``check_novelty``
-        assert held is not None, "with the normalised texts come the raw ones"
+        held = signing.held
+        assert held is not None, "novelty is for texts"  # ``check_novelty``
+        codes = normalised(signing, plan)
         units, starts = sets_of(held, codes, plan, signing.refused)
         return signing._replace(evidence=with_first(ragged_evidence(units, starts), signing.evidence))
 
     return signed
+
+
+def normalised(signing: Signing, plan: TextPlan) -> CodePoints:
+    """Return the normalised texts of signed documents."""
+    held = signing.held
+    if signing.codes is not None or held is None:
+        assert signing.codes is not None, "the plan is for texts"
+        return signing.codes
+    return fold(held.raw, plan.normal_form, held.characters)
 
 
 def sets_of(

@@ -37,6 +37,7 @@ from neardup.window.chains import (
     JOURNAL_FULL,
     KEYS,
     NO_LIMIT,
+    NO_ROOM,
     NO_TIME,
     OLDEST,
     POSTING_END,
@@ -68,7 +69,6 @@ POSTINGS_MAX = 1 << 31
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
 _NO_CANDIDATES = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32)
-_ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Candidates(NamedTuple):
@@ -126,6 +126,7 @@ class BandTable:
         self._before: npt.NDArray[np.int64] | None = None
         self._base = 0
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
+        self._room = 0, 0, 0  # the ends of the slots, postings and bytes for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
@@ -179,23 +180,24 @@ class BandTable:
         """
         assert not add or self._before is not None, "no step is open"
         assert candidates_max >= 1, candidates_max
+        assert not add or items.fixed.shape[1] == self._width, items.fixed.shape
         n = len(items.times)
-        longest = self._reserve(items, hides=self.oldest < settled, add=add)
         if self._epoch + n >= 1 << 32:
             self._store.seen[:] = 0
             self._epoch = 1
         epoch = np.uint32(self._epoch)
         self._epoch += n  # before the run: if it fails, the next batch must not read its marks
-        if longest > len(self._work.scratch.heads):
-            self._work = self._work._replace(scratch=new_scratch(longest))
         done: list[Candidates] = []
         left = candidates_max
         while left > 0:
-            options = StepOptions(probe, add, epoch, self._base, left, settled)
+            options = StepOptions(probe, add, epoch, self._base, left, settled, self._is_shard, *self._room)
             first, why, segment = step.run(self._store, limits or self.limits, items, first, options, self._work)
             if why == FINISHED:
                 break
-            if why == HEADS_FULL:
+            longest = views.demand(items, first, self.oldest < settled)[0]
+            if why == NO_ROOM:
+                self._reserve(items, first, hides=self.oldest < settled, add=add)
+            elif why == HEADS_FULL:
                 heads = add_pages(self._store.heads, segment, longest)
                 self._store = self._store._replace(heads=heads)
             elif why == JOURNAL_FULL:
@@ -306,16 +308,14 @@ class BandTable:
             postings >> GROUP_BITS
         ) * 4 + pages * 2048 + held, allocated
 
-    def _reserve(self, items: Items, *, hides: bool, add: bool) -> int:
-        """Allocate room for a batch (with ``hides``, marks may have all postings); return the most keys of an item."""
-        longest: int
-        longest, shortest, id_longest, foreign, slots, postings, own, ragged = views.demand(
-            items.kinds, items.key_starts, items.added, items.id_starts, items.ragged_starts, hides
-        )
+    def _reserve(self, items: Items, first: int, *, hides: bool, add: bool) -> None:
+        """Allocate room for the items from ``first`` on (with ``hides``, marks may have all postings)."""
+        longest, shortest, id_longest, foreign, slots, postings, size = views.demand(items, first, hides)
+        if longest > len(self._work.scratch.heads):
+            self._work = self._work._replace(scratch=new_scratch(longest))
         if not add:
-            return longest
-        assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
-        assert id_longest <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
+            return
+        assert id_longest <= step.ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert shortest >= KEYS, "a content key and an id key come first, and what is added is among the keys"
         assert self._is_shard or not foreign, "only a shard takes foreign items"
         slot_end, posting_end, byte_end = self._store.state[SLOT_END : BYTE_END + 1].tolist()  # next to each other
@@ -325,16 +325,14 @@ class BandTable:
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or divide the stream into more shards"
             )
-        # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
-        pages = 3 + (2 * len(items.ids) + own * self._width + ragged >> BYTE_PAGE_BITS)
         self._must_grow |= self._slots.extend(slot_end + slots)
         self._must_grow |= self._postings.extend(postings)
-        self._must_grow |= self._bytes.extend(byte_end + (pages << BYTE_PAGE_BITS))
+        self._must_grow |= self._bytes.extend(byte_end + size)
         has_first = len(items.payloads) and not len(self._store.payloads)
         if self._must_grow or has_first or (len(items.ragged) and not len(self._store.ragged_lengths)):
             self._grow(items)
             self._must_grow = False
-        return longest
+        self._room = self._slots.end, min(self._postings.end, self._base + POSTINGS_MAX), self._bytes.end
 
     def _grow(self, items: Items) -> None:
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages

@@ -63,7 +63,7 @@ PAIR_PARTS = 1 << 20
 # The three lists of the journal.
 HEADS, LINKS, FLAGS = 0, 1, 2
 # Why ``run`` returned.
-FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
+FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED, NO_ROOM = range(6)
 
 # Indices in ``Store.state``: the numbers that a step advances, and its counters.
 STATE_FIELDS = (
@@ -174,8 +174,8 @@ class Journal(NamedTuple):
 
 
 class CandidateBuffer(NamedTuple):
-    """The candidates of a run: the item (position in the batch), the slot, whether the contents are equal, and what is
-    ``left``: in a walk that counts, the common keys that are still missing; after a walk within limits, at the first
+    """The candidates of a run: the item (position in the batch), the slot, whether the contents are equal, what is
+    ``left``: in a walk that counts, the common keys that are missing; after a walk within limits, at the first
     candidate of the item, the documents that were not compared."""
 
     items: npt.NDArray[np.int32]
@@ -186,11 +186,9 @@ class CandidateBuffer(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """For each key of the current item: the head of its bucket, its index, the target of a new posting.
-
-    A walk in rounds also has the buckets that it has not walked to the end, and for each key the posting of the next
-    round and the newer posting that links to it. A walk bucket by bucket has the oldest postings of the bucket, as far
-    as it has read.
+    """For each key of the current item: the head of its bucket, its index, the target of a new posting. Of a walk in
+    rounds also the buckets that it has not walked to the end, and for each key the posting of the next round and the
+    newer posting that links to it. Of a walk bucket by bucket the oldest postings of the bucket, as far as it has read.
     """
 
     heads: npt.NDArray[np.int64]
@@ -203,11 +201,9 @@ class Scratch(NamedTuple):
 
 
 class StepOptions(NamedTuple):
-    """What ``run`` does with each item: whether it probes and adds, and where it stops.
-
-    ``epoch`` is the number of the first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``).
-    The contents of slots before ``settled`` may go to another shard now.
-    """
+    """What ``run`` does with each item: whether it probes and adds, and where it stops. ``epoch`` is the number of the
+    first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``). The contents of slots before
+    ``settled`` may go to another shard now. There is room for slots, postings and bytes below the three ends."""
 
     probe: bool
     add: bool
@@ -215,6 +211,10 @@ class StepOptions(NamedTuple):
     base: int
     candidates_max: int
     settled: int = 0
+    is_shard: bool = False
+    slots_end: int = 0
+    postings_end: int = 0
+    bytes_end: int = 0
 
 
 class Work(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import inlined, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BUDGET_REACHED,
@@ -37,6 +37,7 @@ from neardup.window.chains import (
     LINKS,
     LIVE_BYTES,
     MARK,
+    NO_ROOM,
     NO_TIME,
     NO_WINDOW,
     OLDEST,
@@ -65,8 +66,11 @@ from neardup.window.chains import (
     slot_of,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
+from neardup.window.views import measured
 from neardup.window.walks import probe, unlink
 
+# The length of an id stands in 16 bits.
+ID_BYTES_MAX = (1 << 16) - 1
 _GROUP_MASK = (1 << GROUP_BITS) - 1
 _LOW32 = np.uint64(0xFFFFFFFF)
 # How many items ahead the heads are prefetched: two items take about as long as a read from memory.
@@ -79,6 +83,8 @@ def run(store, limits, items, first, options, work):
 
     Returns the next item, why the loop stopped, and the segment of the heads that is full (``NONE``: no segment).
     """
+    if lacks_room(store, items, first, options, work.scratch):
+        return first, NO_ROOM, NONE
     heads, state, base = store.heads, store.state, options.base
     journal, found, scratch = work.journal, work.found, work.scratch
     for i in range(first, len(items.times)):
@@ -129,6 +135,21 @@ def run(store, limits, items, first, options, work):
             state[STREAM_ITEMS] += 1
             state[STREAM_BYTES] += bytes_of(items, i)
     return len(items.times), FINISHED, NONE
+
+
+@inner
+def lacks_room(store, items, first, options, scratch):
+    """Whether the items from ``first`` on are more than the arrays hold, or not as they must be."""
+    state = store.state
+    longest, shortest, id_longest, foreign, slots, postings, size = measured(
+        items, first, state[OLDEST] < options.settled
+    )
+    if longest > len(scratch.heads) or not options.add:
+        return longest > len(scratch.heads)
+    lacks = state[SLOT_END] + slots > options.slots_end or state[POSTING_END] + postings > options.postings_end
+    lacks |= state[BYTE_END] + size > options.bytes_end or (foreign and not options.is_shard)
+    lacks |= (len(items.payloads) and not len(store.payloads)) or (len(items.ragged) and not len(store.ragged_lengths))
+    return lacks or id_longest > ID_BYTES_MAX or shortest < KEYS
 
 
 @inlined

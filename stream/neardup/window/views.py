@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BYTE_PAGE_BITS,
@@ -45,31 +45,39 @@ def posting_of(store, slot, base):
     return first_posting(store, slot, base)
 
 
-@kernel("const u8[], const i64[], const i64[], const i64[], const i64[], bool", direct=True)
-def demand(kinds, key_starts, added, id_starts, ragged_starts, hides):
-    """Measure what a batch needs.
+@kernel("const Items, i64, bool", direct=True)
+def demand(items, first, hides):
+    """``measured`` for Python."""
+    return measured(items, first, hides)
+
+
+@inner
+def measured(items, first, hides):
+    """Measure what the items from ``first`` on need.
 
     Returns:
         The most keys of an item, and the least that one adds, 0 if one adds more than it has; the bytes of the longest
         id of an item; how many items are foreign; how many the table may hold, with ``hides`` the foreign ones too, and
-        the keys that they add; how many are its own, and the bytes of their ragged parts.
+        the keys that they add; and room for their bytes.
     """
     longest, shortest, id_longest, foreign = 0, KEYS, 0, 0
-    items, postings, own, ragged = 0, 0, 0, 0
-    for i in range(len(kinds)):
-        keys, kind = key_starts[i + 1] - key_starts[i], kinds[i]
-        longest, shortest = max(longest, keys), min(shortest, added[i] if added[i] <= keys else 0)
+    slots, postings, own, ragged = 0, 0, 0, 0
+    for i in range(first, len(items.kinds)):
+        keys, kind, added = items.key_starts[i + 1] - items.key_starts[i], items.kinds[i], items.added[i]
+        longest, shortest = max(longest, keys), min(shortest, added if added <= keys else 0)
         foreign += kind & FOREIGN != 0
         is_own = kind | COPIED == OWN | COPIED
         if kind != REMOVAL:
-            id_longest = max(id_longest, id_starts[i + 1] - id_starts[i])
+            id_longest = max(id_longest, items.id_starts[i + 1] - items.id_starts[i])
         if kind != REMOVAL if hides else is_own:
-            items += 1
-            postings += added[i]
+            slots += 1
+            postings += added
         if is_own:
             own += 1
-            ragged += ragged_starts[i + 1] - ragged_starts[i]
-    return longest, shortest, id_longest, foreign, items, postings, own, ragged
+            ragged += items.ragged_starts[i + 1] - items.ragged_starts[i]
+    # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
+    pages = 3 + ((2 * len(items.ids) + own * items.fixed.shape[1] + ragged) >> BYTE_PAGE_BITS)
+    return longest, shortest, id_longest, foreign, slots, postings, pages << BYTE_PAGE_BITS
 
 
 @kernel("Store, i64[], i64, i64[], u8[]", direct=True)

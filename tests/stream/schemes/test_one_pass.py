@@ -13,10 +13,11 @@ from quick_parameters import examples
 from reference import content, one_permutation
 
 from neardup import Config, Document, Signer
-from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.features.texts.normalize import NO_CODES, AsciiTexts, CodePoints, NormalForm, code_points
+from neardup.features.texts.raw_texts import raw_texts
 from neardup.features.texts.shingles import chars, words
 from neardup.schemes.interface import sign_features
-from neardup.schemes.kinds.one_pass import sign_chars, sign_words
+from neardup.schemes.kinds.one_pass import SignedTexts, sign_chars, sign_words
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import sketch
 
@@ -51,8 +52,9 @@ def expected(
 
 
 def signed(kind: str, codes: CodePoints, k: int, bits: int, rows: int) -> list[tuple[list[int], tuple[int, ...], int]]:
-    sketches, contents, counts, shingles, fewest = SIGN[kind][0](codes, k, bits, rows, 7, 64)  # type: ignore[misc]
-    assert (shingles, fewest) == (sum(counts), min(counts, default=0))
+    done: SignedTexts = SIGN[kind][0](codes, k, bits, rows, 7, 64)  # type: ignore[assignment]
+    sketches, contents, counts, *sizes = done
+    assert sizes == [sum(counts), sum(codes.lengths), min(counts, default=0)]
     for size in (8, 16, 32):
         part = SIGN[kind][0](codes, k, bits, rows, 7, size).sketches.tolist()  # type: ignore[attr-defined]
         assert part == sketch(sketches.view(np.uint64), size).tolist()
@@ -91,6 +93,22 @@ def test_long_texts_are_signed_by_the_definition(kind: str, name: str, k: int) -
     """A batch also holds texts for which a bound leaves rows empty."""
     codes = codes_of(LONG["prose"], LONG[name], "x", LONG[name])
     assert signed(kind, codes, k, 64, 24) == expected(kind, codes, k, 64, 24)
+
+
+@every_kind
+@pytest.mark.parametrize("steps", [("case", "space"), ("case",), ("space",), ()])
+def test_plain_texts_are_normalised_on_the_way(kind: str, steps: tuple[str, ...]) -> None:
+    """ASCII texts where Python has them are signed as their code points are, with each step on or off."""
+    texts = ["A", "  Two\tWORDS \n", LONG["prose"].title(), "x" * 5_000, prose(700).upper()]
+    form, longest = NormalForm.of(steps), max(map(len, texts))
+    plain = AsciiTexts(raw_texts(texts), form.fold_case, form.fold_space, longest)
+    shape = 3, 64, 24, 7, 16
+    for one, other in zip(
+        SIGN[kind][0](code_points(texts, form), *shape),  # type: ignore[call-overload]
+        SIGN[kind][0](NO_CODES, *shape, plain),
+        strict=True,
+    ):
+        assert np.array_equal(one, other)
 
 
 def test_the_bound_follows_texts_that_repeat_themselves() -> None:

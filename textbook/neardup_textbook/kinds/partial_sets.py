@@ -86,6 +86,7 @@ SCHEME = sets.SCHEME._replace(
     plan=plan,
     evidence=evidence,
     keys=keys,
+    banded=False,
     common=common,
     partial=True,
     options=PartialOptions,

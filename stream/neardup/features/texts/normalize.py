@@ -88,6 +88,15 @@ class CodePoints(NamedTuple):
         return CodePoints(self.narrow, self.wide, *columns, *sizes)
 
 
+class AsciiTexts(NamedTuple):
+    """Texts that are ASCII and not normalised yet, which steps are on, and the characters of the longest text."""
+
+    raw: RawTexts
+    fold_case: bool
+    fold_space: bool
+    longest: int
+
+
 class NormalForm(NamedTuple):
     """Which steps of normalisation are on, in the order of ``FOLDS``."""
 
@@ -117,27 +126,30 @@ def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
         The columns that ``CodePoints`` describes. A text that holds a lone surrogate is marked and has length 0.
     """
     held = tuple(texts)  # keeps the strings while kernels read them
-    return fold(raw_texts(held), form)
+    raw = raw_texts(held)
+    return fold(raw, form, int(raw.lengths.sum()))
 
 
-def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
+def fold(texts: RawTexts, form: NormalForm, characters: int) -> CodePoints:
     """Normalise a batch of texts where they are; the caller keeps their characters.
 
     Args:
         texts: where the characters are.
         form: the steps that are on.
+        characters: of all texts.
     """
     n = len(texts.widths)
     starts, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
     is_wide, surrogates = np.empty(n, np.bool_), np.empty(n, np.bool_)
-    narrow_characters, wide_characters, wide_longest = _survey(texts, starts, lengths, is_wide, surrogates)
-    wide = _NO_WIDE
+    narrow, wide = np.empty(characters, np.uint8), _NO_WIDE
+    wide_characters, wide_longest, *sizes = _fold_ascii(
+        texts, form.fold_case, form.fold_space, starts, lengths, is_wide, surrogates, narrow
+    )
     if wide_longest:
         wide = _fold_unicode(texts, (wide_characters, wide_longest), is_wide, form, starts, lengths, surrogates)
         if form.fold_marks:
             drop_marks(wide, is_wide, starts, lengths, mark_table(), form.fold_space)
-    narrow = np.empty(narrow_characters, np.uint8)
-    sizes = _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
+        sizes = _sizes(lengths)
     return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates, *sizes)
 
 
@@ -239,8 +251,15 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
 }
 
 
+NO_CODES = CodePoints(
+    np.empty(0, np.uint8), _NO_WIDE, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_),
+    np.empty(0, np.bool_), 0, 0, 0,
+)  # fmt: skip
+NO_ASCII = AsciiTexts(RawTexts(*np.empty((3, 0), np.int64)), False, False, 0)
+
+
 @inner
-def _fold_narrow(codes, fold_case, fold_space, out):
+def fold_narrow(codes, fold_case, fold_space, out):
     """Fold one ASCII text; returns its new length. The loops that run on most texts compile to vector code."""
     for p in range(len(codes)):
         c = codes[p]
@@ -251,35 +270,36 @@ def _fold_narrow(codes, fold_case, fold_space, out):
     return shorten_runs(out, _BLANK) if fold_space else len(codes)
 
 
-@kernel("RawTexts, i64[], i64[], bool[], bool[]", direct=True)
-def _survey(texts, starts, lengths, is_wide, surrogates):
-    """Mark the texts that are not ASCII, and none as a surrogate; return the characters of the others, of the marked
-    ones, and of the longest marked one."""
-    narrow, wide, longest = 0, 0, 0
-    for i in range(len(is_wide)):
-        starts[i], lengths[i] = 0, 0
-        is_wide[i], surrogates[i] = texts.widths[i] != 0, False
-        if is_wide[i]:
-            wide += texts.lengths[i]
-            longest = max(longest, texts.lengths[i])
-        else:
-            narrow += texts.lengths[i]
-    return narrow, wide, longest
+@kernel("RawTexts, bool, bool, i64[], i64[], bool[], bool[], u8[]", direct=True)
+def _fold_ascii(texts, fold_case, fold_space, starts, lengths, is_wide, surrogates, out):
+    """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths. Mark the
+    others, which have none yet, and none as a surrogate.
 
-
-@kernel("RawTexts, bool, bool, i64[], i64[], u8[]", direct=True)
-def _fold_ascii(texts, fold_case, fold_space, starts, lengths, out):
-    """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths.
-
-    Returns the sum, the greatest and the least of the lengths of all texts.
+    Returns the characters of the marked texts and of the longest of them; the ``_sizes`` of the others.
     """
-    at, characters, longest, shortest = 0, 0, 0, _MOST
+    at, wide, wide_longest = 0, 0, 0
     for i in range(len(starts)):
-        if texts.widths[i] == 0:
+        starts[i], lengths[i], is_wide[i], surrogates[i] = at, 0, texts.widths[i] != 0, False
+        if is_wide[i]:
+            wide, wide_longest = wide + texts.lengths[i], max(wide_longest, texts.lengths[i])
+        else:
             codes = bytes_at(texts.addresses[i], texts.lengths[i])
-            starts[i] = at
-            lengths[i] = _fold_narrow(codes, fold_case, fold_space, out[at : at + len(codes)])
+            lengths[i] = fold_narrow(codes, fold_case, fold_space, out[at : at + len(codes)])
             at += lengths[i]
+    characters, longest, shortest = _sums(lengths)
+    return wide, wide_longest, characters, longest, shortest
+
+
+@kernel("i64[]", direct=True)
+def _sizes(lengths):
+    """Return the sum, the greatest and the least of the lengths of texts."""
+    return _sums(lengths)
+
+
+@inner
+def _sums(lengths):
+    characters, longest, shortest = 0, 0, _MOST
+    for i in range(len(lengths)):
         characters += lengths[i]
         longest, shortest = max(longest, lengths[i]), min(shortest, lengths[i])
     return characters, longest, min(shortest, longest)

@@ -18,12 +18,14 @@ _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 
 class HeldTexts(NamedTuple):
     """Where texts are, by position the reason of each that is refused already (its length is 0), the sum of their
-    characters, and what holds these as long as they are read."""
+    characters, what holds these as long as they are read, and the characters of the longest text, if it is known that
+    all are ASCII and none is refused."""
 
     raw: RawTexts
     refused: dict[int, str]
     characters: int
     holder: object
+    ascii_longest: int = 0
 
 
 class ReadTexts(NamedTuple):
@@ -41,15 +43,20 @@ def read_texts(documents: Sequence[Document], form: NormalForm, characters_max: 
     points, if it holds a lone surrogate, or if it is empty. Columns are read without a Python object for each document.
     """
     held = raw_texts_of(documents, characters_max)
-    codes, refused = fold(held.raw, form), dict(held.refused)
+    return ReadTexts(*read_held(held, form, characters_max), held)
+
+
+def read_held(held: HeldTexts, form: NormalForm, characters_max: int) -> tuple[CodePoints, dict[int, str]]:
+    """Return texts normalised, and the reasons of the refused ones."""
+    codes, refused = fold(held.raw, form, held.characters), dict(held.refused)
     if codes.shortest and codes.longest <= characters_max:
-        return ReadTexts(codes, refused, held)
+        return codes, refused
     for i in np.flatnonzero((codes.lengths < 1) | (codes.lengths > characters_max)).tolist():
         if codes.lengths[i]:  # it grew: one code point can become 18
             codes.lengths[i], refused[i] = 0, "text_too_long"
         else:
             refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
-    return ReadTexts(codes.select(np.ones(len(codes.lengths), np.bool_)), refused, held)
+    return codes.select(np.ones(len(codes.lengths), np.bool_)), refused
 
 
 class HeldDocuments(Sequence[Document]):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neardup.documents.document import SIGNALS, Document, Explanation, Relation, check_type
 from neardup.documents.ids import bare_ids, stored_id
 from neardup.documents.pieces import Passage
-from neardup.pairs.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
+from neardup.pairs.batches import CONTENT_HALF, Batch, batch_items, id_columns, make_batch, table_items
 from neardup.pairs.comparing import new_in, novelty_of
 from neardup.pairs.explanations.given_texts import marked
 from neardup.pairs.explanations.passages import passages
@@ -135,7 +135,7 @@ def _stored(matcher: Matcher, id_: str, collection: str | None) -> _Side:
 
 
 def _items(matcher: Matcher, batch: Batch) -> Items:
-    return table_items(batch, bucket_keys(batch, matcher.config))
+    return batch_items(batch, matcher.config)
 
 
 def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:

@@ -26,7 +26,7 @@ import orjson
 from neardup.documents.document import Neighbour, check_type
 from neardup.documents.ids import bare_ids, collections_of, same_collection
 from neardup.errors import ConfigError
-from neardup.pairs.batches import Batch, bucket_keys, table_items
+from neardup.pairs.batches import Batch, batch_items
 from neardup.pairs.json_lines import escape_unprintable, named_collection
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, judge
 from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher
@@ -87,7 +87,7 @@ def ranked(matcher: Matcher, batch: Batch, k: int, *, add: bool = False) -> Iter
     """
     config, table = matcher.config, matcher.table
     limits = table.limits._replace(probe_candidates=config.probe_candidates_max or NO_LIMIT, ranking=True)
-    items, end = table_items(batch, bucket_keys(batch, config)), 0
+    items, end = batch_items(batch, config), 0
     while end < batch.size:
         first = end
         with step(table) if add else nullcontext():

@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
-from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.normalize import NO_ASCII, AsciiTexts, CodePoints, fold_narrow
 from neardup.features.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
-from neardup.machine.compile import inner, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import bag_hash, bag_term
+from neardup.machine.memory import bytes_at
 from neardup.schemes.signatures import INFINITY
 from neardup.schemes.signatures.one_permutation import (
     RowScratch,
@@ -40,7 +41,7 @@ _BYTE, _BYTE_BITS = np.uint64(0xFF), np.uint64(8)
 
 class SignedTexts(NamedTuple):
     """Sketches ``uint8[n, width]``, content hashes ``uint64[n, 2]`` and numbers of shingles ``int64[n]`` of n texts;
-    the sum of the numbers, and the least one (0 for no text).
+    the sums of the numbers and of the characters, and the least number (0 for no text).
 
     A text without a shingle has infinity in every row.
     """
@@ -49,16 +50,18 @@ class SignedTexts(NamedTuple):
     contents: npt.NDArray[np.uint64]
     counts: npt.NDArray[np.int64]
     shingles: int
+    characters: int
     fewest: int
 
 
 class _Scratch(NamedTuple):
-    """The arrays that the kernels write: ``row`` is the signature of a text; ``shingles`` and ``tokens`` (``uint64``)
-    have room for the longest text."""
+    """The arrays that the kernels write: ``row`` is the signature of a text; ``text`` (``uint8``), ``shingles`` and
+    ``tokens`` (``uint64``) have room for the longest text."""
 
     grams: GramScratch
     rows: RowScratch
     row: npt.NDArray[np.uint64]
+    text: npt.NDArray[np.uint8]
     shingles: npt.NDArray[np.uint64]
     tokens: npt.NDArray[np.uint64]
 
@@ -70,26 +73,29 @@ class _WordRules(NamedTuple):
     block: WordScratch
 
 
-def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
+def sign_chars(
+    codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int, plain: AsciiTexts = NO_ASCII
+) -> SignedTexts:
     """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash, and a sketch has
-    ``sketch_bits`` of each row."""
-    out = _results(codes, rows, sketch_bits)
-    sizes = _sign_chars(codes, k, *_numbers(bits, seed), _scratch(codes, "chars", k, rows), *out)
-    return SignedTexts(*out, *sizes)
+    ``sketch_bits`` of each row. Instead of ``codes`` a caller can give ``plain`` texts, which are normalised on the
+    way."""
+    out, scratch = _results(codes, plain, rows, sketch_bits), _scratch(codes, plain, "chars", k, rows)
+    return SignedTexts(*out, *_sign_chars(codes, plain, k, *_numbers(bits, seed), scratch, *out))
 
 
-def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
+def sign_words(
+    codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int, plain: AsciiTexts = NO_ASCII
+) -> SignedTexts:
     """Sign texts by k consecutive words, in the same way."""
-    out = _results(codes, rows, sketch_bits)
+    out, scratch = _results(codes, plain, rows, sketch_bits), _scratch(codes, plain, "words", k, rows)
     rules = _WordRules(word_tables(), _kept.words)
-    sizes = _sign_words(codes, k, *_numbers(bits, seed), rules, _scratch(codes, "words", k, rows), *out)
-    return SignedTexts(*out, *sizes)
+    return SignedTexts(*out, *_sign_words(codes, plain, k, *_numbers(bits, seed), rules, scratch, *out))
 
 
 def _results(
-    codes: CodePoints, rows: int, sketch_bits: int
+    codes: CodePoints, plain: AsciiTexts, rows: int, sketch_bits: int
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    n = len(codes.starts)
+    n = len(codes.starts) + len(plain.raw.widths)
     return np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
 
 
@@ -105,14 +111,14 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _scratch(codes: CodePoints, unit: str, k: int, rows: int) -> _Scratch:
-    key = unit, k, rows
+def _scratch(codes: CodePoints, plain: AsciiTexts, unit: str, k: int, rows: int) -> _Scratch:
+    key, longest = (unit, k, rows), max(codes.longest, plain.longest)
     scratch = _kept.scratch.get(key)
-    if scratch is None or len(scratch.shingles) < codes.longest:
-        shingles, tokens = np.empty((2, max(codes.longest, _LEAST_SHINGLES)), np.uint64)
-        row = np.empty(rows, np.uint64)
-        scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, shingles, tokens)
-        if codes.longest <= _KEPT_SHINGLES:
+    if scratch is None or len(scratch.shingles) < longest:
+        shingles, tokens = np.empty((2, max(longest, _LEAST_SHINGLES)), np.uint64)
+        row, text = np.empty(rows, np.uint64), np.empty(len(shingles), np.uint8)
+        scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, text, shingles, tokens)
+        if longest <= _KEPT_SHINGLES:
             _kept.scratch[key] = scratch
     return scratch
 
@@ -131,37 +137,56 @@ def _numbers(bits: int, seed: int) -> tuple[np.uint64, np.uint64]:
     return np.uint64((1 << bits) - 1), np.uint64(seed)
 
 
-@kernel("CodePoints, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_chars(codes, k, mask, seed, scratch, sketches, contents, counts):
-    shingles, fewest = np.int64(0), np.int64(codes.longest)
+@kernel("CodePoints, AsciiTexts, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_chars(codes, plain, k, mask, seed, scratch, sketches, contents, counts):
+    shingles, characters, fewest = np.int64(0), np.int64(0), np.int64(max(codes.longest, plain.longest))
     for i in range(len(counts)):
-        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
-        if codes.is_wide[i]:
-            text = codes.wide[first:end]
+        if i < len(codes.is_wide) and codes.is_wide[i]:
+            text = codes.wide[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
             counts[i] = _sign_units(text, k, mask, seed, scratch, contents[i])
+            characters += len(text)
         else:
-            plain = codes.narrow[first:end]
-            counts[i] = _sign_units(plain, k, mask, seed, scratch, contents[i])
+            narrow = (
+                codes.narrow[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
+                if len(codes.starts)
+                else (scratch.text[: _fold(plain, i, scratch.text)])
+            )
+            counts[i] = _sign_units(narrow, k, mask, seed, scratch, contents[i])
+            characters += len(narrow)
         _put_sketch(scratch.row, sketches[i])
         shingles += counts[i]
         fewest = min(fewest, counts[i])
-    return shingles, fewest
+    return shingles, characters, fewest
 
 
-@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts):
-    shingles, fewest = np.int64(0), np.int64(codes.longest)
+@kernel("CodePoints, AsciiTexts, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_words(codes, plain, k, mask, seed, rules, scratch, sketches, contents, counts):
+    shingles, characters, fewest = np.int64(0), np.int64(0), np.int64(max(codes.longest, plain.longest))
     for i in range(len(counts)):
-        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
-        if codes.is_wide[i]:
-            count = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
+        if i < len(codes.is_wide) and codes.is_wide[i]:
+            text = codes.wide[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
+            count = word_hashes(text, rules.tables, rules.block, scratch.tokens)
+            characters += len(text)
         else:
-            count = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
+            narrow = (
+                codes.narrow[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
+                if len(codes.starts)
+                else (scratch.text[: _fold(plain, i, scratch.text)])
+            )
+            count = word_hashes(narrow, rules.tables, rules.block, scratch.tokens)
+            characters += len(narrow)
         counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, contents[i])
         _put_sketch(scratch.row, sketches[i])
         shingles += counts[i]
         fewest = min(fewest, counts[i])
-    return shingles, fewest
+    return shingles, characters, fewest
+
+
+@inlined
+def _fold(plain, i, out):
+    """Normalise plain text i to ``out``; return its length."""
+    units = bytes_at(plain.raw.addresses[i], plain.raw.lengths[i])
+    return fold_narrow(units, plain.fold_case, plain.fold_space, out[: len(units)])
 
 
 @inner

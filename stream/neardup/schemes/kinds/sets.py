@@ -22,8 +22,8 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
 from neardup.features.said.word_tables import said_rules
-from neardup.features.texts.normalize import FOLD_RULES, CodePoints, NormalForm
-from neardup.features.texts.reading import read_texts
+from neardup.features.texts.normalize import FOLD_RULES, NO_ASCII, NO_CODES, AsciiTexts, CodePoints, NormalForm
+from neardup.features.texts.reading import raw_texts_of, read_held, read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from neardup.features.texts.words import StopList
 from neardup.features.tokens import verify
@@ -329,20 +329,26 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
     """Sign by one permutation in one pass over the texts; for configurations that need no array of shingles."""
     if plan.shingles not in ONE_PASS or plan.exact or plan.of_bags:
         return sign_features(scheme, documents, plan)
-    codes, refused, held = read_texts(documents, plan.normal_form, plan.text_characters_max)
-    characters = codes.characters
-    sketches, contents, counts, shingles, fewest = sign_codes(codes, plan)
+    held = raw_texts_of(documents, plan.text_characters_max)
+    if held.ascii_longest:
+        form = plan.normal_form
+        plain = AsciiTexts(held.raw, form.fold_case, form.fold_space, held.ascii_longest)
+        sketches, contents, _, shingles, characters, fewest = sign_codes(NO_CODES, plan, plain)
+        if fewest:
+            return Signing(contents, fixed_evidence(sketches), {}, characters, shingles, None, held)
+    codes, refused = read_held(held, plan.normal_form, plan.text_characters_max)
+    sketches, contents, counts, shingles, characters, fewest = sign_codes(codes, plan)
     if not fewest:
         _refuse_bare(refused, counts)
         contents, sketches, codes = contents[counts > 0], sketches[counts > 0], codes.select(counts > 0)
     return Signing(contents, fixed_evidence(sketches), refused, characters, shingles, codes, held)
 
 
-def sign_codes(codes: CodePoints, plan: SetPlan) -> one_pass.SignedTexts:
-    """Return sketches, contents and numbers of shingles of normalised texts, by one permutation."""
+def sign_codes(codes: CodePoints, plan: SetPlan, plain: AsciiTexts = NO_ASCII) -> one_pass.SignedTexts:
+    """Return sketches, contents and numbers of shingles of normalised texts, or of plain ones, by one permutation."""
     tuning = plan.tuning
     shape = plan.k, 8 * plan.shingle_bytes, tuning.bands * tuning.rows, plan.seed, tuning.sketch_bits
-    return ONE_PASS[plan.shingles](codes, *shape)
+    return ONE_PASS[plan.shingles](codes, *shape, plain)
 
 
 def sample(text: str, plan: SetPlan) -> Document:
@@ -377,6 +383,7 @@ SCHEME = Scheme(
     plan, features, bag_contents, one_permutation_evidence, keys, common, signing,
     by_content=True,
     exact=False,
+    banded=True,
     options=SetOptions,
     guarantee=S_CURVE,
     scoring=scoring,

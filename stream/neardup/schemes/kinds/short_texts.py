@@ -15,7 +15,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document
 from neardup.machine.kernels.hashing import GOLDEN
 from neardup.schemes.interface import Signing
-from neardup.schemes.word_evidence import Signs, TextPlan
+from neardup.schemes.word_evidence import Signs, TextPlan, normalised
 
 # The two multipliers of ``neardup.machine.kernels.hashing.mix64``, which is a kernel for kernels alone.
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -29,10 +29,10 @@ def with_short_texts(sign: Signs) -> Signs:
         signing = sign(scheme, documents, plan)
         if not plan.characters_min:
             return signing
-        assert signing.codes is not None, "characters_min is for texts"  # ``sets.plan``
-        if signing.codes.shortest >= plan.characters_min:
+        codes = normalised(signing, plan)
+        if codes.shortest >= plan.characters_min:
             return signing
-        return _equality_only(signing, signing.codes.lengths < plan.characters_min)
+        return _equality_only(signing, codes.lengths < plan.characters_min)
 
     return signed
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
 from neardup.machine.words import WORD_BYTES, word_at, word_from
 
@@ -45,9 +45,8 @@ def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint
 
 def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[np.uint64]:
     """Return bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
-    n, width = sketches.shape
-    out = np.empty((n, bands), np.uint64)
-    _keys(sketches.reshape(-1), np.uint64(seed), np.empty(bands, np.uint64), width // bands, out)
+    out = np.empty((len(sketches), bands), np.uint64)
+    _keys(np.ascontiguousarray(sketches), np.uint64(seed), np.empty(bands, np.uint64), out)
     return out
 
 
@@ -66,26 +65,37 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
     return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
 
 
-@kernel("const u8[], u64, u64[], i64, u64[,]", direct=True)
-def _keys(flat, seed, seeds, width, out):
-    """Keys of consecutive sketches in ``flat``. A band is hashed eight bytes at a time, the first byte highest."""
+@kernel("const u8[,], u64, u64[], u64[,]", direct=True)
+def _keys(sketches, seed, seeds, out):
+    seed_bands(seed, seeds)
+    for i in range(len(out)):
+        put_keys(sketches[i], seeds, out[i])
+
+
+@inner
+def seed_bands(seed, seeds):
+    """Derive the seed of each band."""
     for band in range(len(seeds)):
         seeds[band] = derive_seed(seed, np.uint64(_BAND_PURPOSE + band))
-    at = 0
-    for i in range(len(out)):
-        for band in range(len(seeds)):
-            key = seeds[band]
-            for first in range(at, at + width, WORD_BYTES):
-                count = min(WORD_BYTES, at + width - first)
-                if first + WORD_BYTES <= len(flat):  # bytes of the next band are shifted out
-                    word = word_from(flat, first) >> np.uint64(64 - 8 * count)
-                else:
-                    word = np.uint64(0)
-                    for j in range(first, first + count):
-                        word = (word << np.uint64(8)) | np.uint64(flat[j])
-                key = mix64(key ^ word)
-            out[i, band] = key
-            at += width
+
+
+@inlined
+def put_keys(flat, seeds, out):
+    """Write the keys of one sketch. A band is hashed eight bytes at a time, the first byte highest."""
+    at, width = 0, len(flat) // len(seeds)
+    for band in range(len(seeds)):
+        key = seeds[band]
+        for first in range(at, at + width, WORD_BYTES):
+            count = min(WORD_BYTES, at + width - first)
+            if first + WORD_BYTES <= len(flat):  # bytes of the next band are shifted out
+                word = word_from(flat, first) >> np.uint64(64 - 8 * count)
+            else:
+                word = np.uint64(0)
+                for j in range(first, first + count):
+                    word = (word << np.uint64(8)) | np.uint64(flat[j])
+            key = mix64(key ^ word)
+        out[band] = key
+        at += width
 
 
 @kernel("const u8[], const u8[], i64, i64, i64, i32[], i32[]")

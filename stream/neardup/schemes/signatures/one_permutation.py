@@ -279,24 +279,38 @@ def _first_round(shingles, first_round, bound, scratch, row):
                 _compete(numbers[i], row)
 
 
+@inlined
+def _take_filled(filled, empty, left, row):
+    """Give the ``left`` empty rows the numbers of a round; return how many are still empty, which stay in ``empty``."""
+    count = 0
+    for e in range(left):
+        r = empty[e]
+        row[r], empty[count] = filled[r], r
+        count += row[r] == INFINITY
+        filled[r] = INFINITY if row[r] == INFINITY else np.uint64(0)
+    return count
+
+
 @inner
 def _fill(shingles, seed, scratch, row):
     """Rounds 1 to 2k - 1: k - 1 rounds over random rows, then one round for each row."""
     k = len(row)
-    filled, empty = scratch.filled, scratch.empty
+    filled, empty, numbers = scratch.filled, scratch.empty, scratch.numbers
     left = _find_empty(row, empty)
+    filled[:] = 0  # no number is less, so a filled row keeps its number
+    for e in range(left):
+        filled[empty[e]] = INFINITY
     for round_ in range(1, k):
         if left == 0:
             return
-        filled[:] = 0  # no number is less, so a filled row keeps its number
-        for e in range(left):
-            filled[empty[e]] = INFINITY
         one_round = round_of(seed, np.uint64(round_))
-        for i in range(len(shingles)):
-            _compete(number_of(shingles[i], one_round), filled)
-        for e in range(left):
-            row[empty[e]] = filled[empty[e]]
-        left = _find_empty(row, empty)
+        for first in range(0, len(shingles), BLOCK):
+            block = shingles[first : first + BLOCK]
+            for i in range(len(block)):
+                numbers[i] = number_of(block[i], one_round)
+            for i in range(len(block)):
+                _compete(numbers[i], filled)
+        left = _take_filled(filled, empty, left, row)
     for e in range(left):
         r = empty[e]
         one_round = round_of(seed, np.uint64(k + r))

@@ -42,7 +42,7 @@ from neardup.stories.verdicts.kept import (
 )
 from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, KEPT, REMOVAL, Arrivals, arrivals_of
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, KEPT, NO_ARRIVALS, REMOVAL, Arrivals, arrivals_of
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
@@ -78,7 +78,7 @@ class Decider:
         self._matcher = matcher
         config = matcher.config
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
-        self._holdings = TableHoldings()
+        self._holdings, self._arrivals = TableHoldings(), NO_ARRIVALS
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
         self._has_candidates = matcher.score_min < config.tuning.score_min
@@ -301,11 +301,11 @@ class Decider:
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share, ``against`` the rows that they are compared with."""
         batch, count, first = signed.batch, len(accepted), 0
-        rows, columns = arrivals_of(accepted, self._places, batch, references)
+        rows, self._arrivals = arrivals_of(accepted, self._places, batch, references, self._arrivals)
         probe = references is None or not references.all()
         for part in self._matcher.slices(batch, probe=probe, leads=True, named=named, references=references):
             end = count if part.end == batch.size else int(rows[part.end])
-            arrivals = columns if end - first == count else Arrivals._make(column[first:end] for column in columns)
+            arrivals = self._arrivals if end - first == count else self._arrivals.part(first, end)
             pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
                 led = self._led(batch, part, rows, relations)

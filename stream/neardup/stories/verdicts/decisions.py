@@ -139,7 +139,7 @@ class Decisions:
             state=state,
             story=records.empty(),
         )
-        self._comparing = new_comparing()
+        self._comparing, self._none = new_comparing(), np.zeros(1, np.int64)
         # Of each arrival of the last call, the row that ``said`` of its verdict compares with, or NO_ROW.
         self.against = np.empty(0, np.int64)
         self._before: npt.NDArray[np.int64] | None = None
@@ -191,7 +191,9 @@ class Decisions:
         n = len(arrivals.places)
         self._make_room(n)
         verdicts = new_verdicts(n)
-        none = np.zeros(n + 1, np.int64)
+        if len(self._none) != n + 1:
+            self._none = np.zeros(n + 1, np.int64)
+        none = self._none
         starts = np.searchsorted(found.rows, np.arange(n + 1)) if len(found.rows) else none
         pairs = _Pairs(starts, found.numbers, found.similarities)
         self.against = np.empty(n, np.int64)
@@ -275,8 +277,9 @@ class Decisions:
         assert self._before is not None, "no step is open"
         self._before = None
         self.changes = self.pending()
-        state = self._columns.state
-        self._pages.release(row_columns.drop(self._columns, self._rules))
+        state, rules = self._columns.state, self._rules
+        if rules.window != NO_WINDOW or state.item(END) - state.item(FIRST) > rules.rows:
+            self._pages.release(row_columns.drop(self._columns, rules))
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))

@@ -102,6 +102,10 @@ class Arrivals(NamedTuple):
     contents: npt.NDArray[np.uint64]
     sizes: npt.NDArray[np.int64]
 
+    def part(self, first: int, end: int) -> Arrivals:
+        """Return some consecutive arrivals."""
+        return Arrivals._make(column[first:end] for column in self)
+
 
 def is_document(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Return which arrivals of a log are documents, ``bool[n]``."""
@@ -110,10 +114,15 @@ def is_document(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 # The types of the columns.
 _TYPES = tuple(map(np.dtype, ("i8", "u1", "u8", "i8", "u8", "i8")))
+NO_ARRIVALS = Arrivals(*map(np.empty, repeat(0), _TYPES))
 
 
 def arrivals_of(
-    accepted: npt.NDArray[np.bool_], place: int, batch: Batch, references: npt.NDArray[np.bool_] | None = None
+    accepted: npt.NDArray[np.bool_],
+    place: int,
+    batch: Batch,
+    references: npt.NDArray[np.bool_] | None = None,
+    used: Arrivals = NO_ARRIVALS,
 ) -> tuple[npt.NDArray[np.int64], Arrivals]:
     """Return the arrival of each document of a batch (``int64[m]``), and all n arrivals.
 
@@ -122,31 +131,28 @@ def arrivals_of(
         place: of the first arrival.
         batch: m documents, in order.
         references: ``bool[m]``, which of them are of an old set; ``None``: none.
+        used: columns that are no longer needed, and filled again if there are n.
     """
-    rows, out = np.empty(len(accepted), np.int64), Arrivals(*map(np.empty, repeat(len(accepted)), _TYPES))
-    _arrive(
-        accepted, place, batch.ids, batch.id_starts, batch.times, batch.contents, batch.ragged_starts,
-        batch.fixed.shape[1], rows, out,
-    )  # fmt: skip
+    rows, out, n = np.empty(len(batch.times), np.int64), used, len(accepted)
+    if len(out.places) != n:
+        out = Arrivals(*map(np.empty, repeat(n), _TYPES))
+    _arrive(accepted, place, batch, rows, out)
     if references is not None:
-        out.kinds[rows[: batch.size][references]] = REFERENCE
-    return rows[: batch.size], out
+        out.kinds[rows[references]] = REFERENCE
+    return rows, out
 
 
-@kernel(
-    "const bool[], i64, const u8[], const i64[], const i64[], const u64[,], const i64[], i64, i64[], Arrivals",
-    direct=True,
-)
-def _arrive(accepted, place, ids, id_starts, times, contents, ragged_starts, width, rows, out):
+@kernel("const bool[], i64, const Batch, i64[], Arrivals", direct=True)
+def _arrive(accepted, place, batch, rows, out):
     """Fill arrivals from the documents of a batch, and ``rows`` with the arrival of each document."""
     n = 0
     for i in range(len(accepted)):
         out.places[i] = place + i
         if accepted[i]:
             rows[n], out.kinds[i] = i, DOCUMENT
-            out.ids[i] = string_hash(ids, id_starts[n], id_starts[n + 1], ID_SEED)
-            out.times[i], out.contents[i] = times[n], contents[n, CONTENT_HALF]
-            out.sizes[i] = ragged_starts[n + 1] - ragged_starts[n] + width
+            out.ids[i] = string_hash(batch.ids, batch.id_starts[n], batch.id_starts[n + 1], ID_SEED)
+            out.times[i], out.contents[i] = batch.times[n], batch.contents[n, CONTENT_HALF]
+            out.sizes[i] = batch.ragged_starts[n + 1] - batch.ragged_starts[n] + batch.fixed.shape[1]
             n += 1
         else:
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0

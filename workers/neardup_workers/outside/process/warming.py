@@ -11,8 +11,9 @@ from contextlib import suppress
 import numpy as np
 
 from neardup import Config, Deduplicator
-from neardup.pairs.batches import bucket_keys, select, table_items, times_of
+from neardup.pairs.batches import batch_items, select
 from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.values import times_of
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import Decider
 from neardup.stories.windows.constant_texts import samples
@@ -42,7 +43,7 @@ def warm(config: Config) -> None:
     times_of([documents[0]._replace(timestamp=0.0)])  # documents that are read one by one
     signed = Signer(config).sign(documents)
     first = select(signed.batch, np.arange(1))
-    items = table_items(first, bucket_keys(first, config))
+    items = batch_items(first, config)
     again.found_again(dedup.matcher.table, items, 0)
     again.copies(dedup.matcher.table, items, 0)
     decider = Decider(Matcher(config))
