@@ -101,7 +101,8 @@ def test_a_flood_of_one_document_gives_a_link_each(worlds: Worlds) -> None:
 
 
 def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) -> None:
-    """A document from the future gets the time of its message; a document from the past has no pair."""
+    """A document from the future gets the time of its message; a document from the past has no pair. A message of 1970
+    has no time: the right date of its document counts, and it has its pair."""
     world = worlds(window_seconds=3_600.0, lateness_seconds=60.0, limits={"skew_seconds": 10.0})
     world.place(SIGN)
     world.place(MATCH)
@@ -114,6 +115,9 @@ def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) ->
         world.settle()
     world.load([Document("b", text, NOW + 1)], round(1000 * NOW))
     world.settle()
+    world.load([Document("epoch", text, NOW + 2)], 1)
+    world.settle()
+    assert [pair for pair in world.pairs() if "epoch" in pair]
     found = [pair for pair in world.pairs() if "past" in pair]
     assert found == []
     assert ("a", "b") in world.pairs()
