@@ -13,7 +13,7 @@ from verdict_oracle import arrivals_of, expected_lines, one_process
 from neardup.documents.document import Verdict
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
-from neardup_workers.doing.stages.verdicts.restore import restored
+from neardup_workers.doing.stages.verdicts.restore import Restored, restored
 from neardup_workers.doing.stages.verdicts.sources import Sources
 from neardup_workers.outside.topics.names import generation_header
 from neardup_workers.outside.topics.places import place_name
@@ -120,7 +120,7 @@ def _restored_sources(cluster: Cluster) -> Sources:
     compared = Compared(cluster.config, lambda offset: log.read(offset, 1)[0][0].value or b"", 1 << 20)
     plan = cluster.link_plan._replace(allow_gap=False)
     found = restored(MemoryTransport(cluster.memory), plan, compared, signed[0], verdicts)
-    return next(one for one in found if one is not None).sources
+    return next(one for one in found if isinstance(one, Restored)).sources
 
 
 def check_unique(outcome: Outcome) -> None:

@@ -90,7 +90,7 @@ def test_a_restore_waits_while_a_transaction_is_open_where_records_are_missing()
     restore = compacted(transport, world.plan, name, 9, lambda read: read_stories(read, ""))
     assert [next(restore) for _ in range(5)] == [False] * 5
     producer.commit()
-    assert next(restore) is None  # the record
+    assert next(restore)  # the record
     with pytest.raises(StopIteration) as end:
         next(restore)
     assert end.value.value.step == 9

@@ -56,11 +56,14 @@ class _Cluster(NamedTuple):
         """Whether the removal of an id changes the cluster."""
         return (id_ == self.id and not self.removed) or any(member.id == id_ for member in self.best)
 
-    def with_time(self, id_: str, time: int) -> _Cluster:
-        """Return the cluster with the time of a member."""
-        if time < self.earliest_time:
-            return self._replace(earliest=id_, earliest_time=time)
-        return self._replace(time=max(self.time, time))
+    def joined(self, members: int, arrival: int, best: tuple[Member, ...], id_: str, time: int) -> _Cluster:
+        """Return the cluster with so many members more; the last one has this id and time."""
+        earliest, earliest_time, last = self.earliest, self.earliest_time, self.time
+        if time < earliest_time:
+            earliest, earliest_time = id_, time
+        elif time > last:
+            last = time
+        return _Cluster(self.id, self.members + members, earliest, earliest_time, self.removed, last, arrival, best)
 
     def after_removal(self, id_: str, arrival: int) -> _Cluster:
         """Return the cluster after the removal of an id."""
@@ -210,11 +213,10 @@ class Clusters:
                 original = _member(newest if is_known else place, name, original_rank)
                 first = time if original_time == NO_TIME else original_time
                 best = join((original,), member)
-                put(place, _Cluster(name, 2, name, first, False, first, arrival, best).with_time(id_, time))
+                begun = _Cluster(name, 1, name, first, False, first, arrival, best)
+                put(place, begun.joined(1, arrival, best, id_, time))
             elif cluster is not None and cluster.arrival < arrival:
-                best = join(cluster.best, member)
-                joined = cluster._replace(members=cluster.members + joins, arrival=arrival, best=best)
-                put(place, joined.with_time(id_, time))
+                put(place, cluster.joined(joins, arrival, join(cluster.best, member), id_, time))
         return changed
 
 
