@@ -25,6 +25,7 @@ from neardup.stories.canaries.allowance import Allowance
 from neardup_workers.doing.http.access.guard import Access
 from neardup_workers.doing.http.access.log import RequestLog
 from neardup_workers.doing.http.access.tokens import Tokens, tokens_of
+from neardup_workers.doing.http.access.tracing import traced
 from neardup_workers.doing.http.answers.recall import Recall
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
@@ -213,7 +214,7 @@ async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | 
     )
     certificate, key = (*settings.tls, None, None)[:2]
     config = uvicorn.Config(
-        guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
+        traced(guarded), log_config=None, access_log=False, server_header=False, lifespan="off",
         http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
         ssl_certfile=certificate, ssl_keyfile=key, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,

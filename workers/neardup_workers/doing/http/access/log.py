@@ -26,6 +26,16 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _NAMING = ("/v1/documents/", "/v1/sources/")
 
 
+def shown_path(path: str) -> str:
+    """Return the path of a request without the id that it names.
+
+    >>> shown_path("/v1/documents/secret"), shown_path("/v1/check")
+    ('/v1/documents/*', '/v1/check')
+    """
+    begin = next((one for one in _NAMING if path.startswith(one)), None)
+    return path if begin is None else f"{begin}*"
+
+
 class RequestLog:
     """ASGI middleware: see the module.
 
@@ -62,8 +72,7 @@ class RequestLog:
                 self._say(scope, name.decode(), status, size, time.perf_counter() - started)
 
     def _say(self, scope: Scope, name: str, status: int, size: int, seconds: float) -> None:
-        path, holder = scope["path"], holder_of(scope)
-        begin = next((one for one in _NAMING if path.startswith(one)), None)
+        holder = holder_of(scope)
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": "error" if not 0 < status < 500 else "warning" if status >= 400 else "info",
@@ -71,7 +80,7 @@ class RequestLog:
             "client": (scope.get("client") or [None])[0],
             "token": None if holder is None else holder.name,
             "method": scope["method"],
-            "path": path if begin is None else f"{begin}*",
+            "path": shown_path(scope["path"]),
             "status": status,
             "bytes": size,
             "ms": round(1000 * seconds, 2),
