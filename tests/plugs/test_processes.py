@@ -43,6 +43,18 @@ sign = functions.udf(lambda id, text: signer.sign([Document(id, text)]).batch.si
 print([row[0] for row in rows.select(sign("id", "text")).collect()])
 """
 
+RAY = """
+import os, ray
+from neardup import sign_table
+
+MAIN
+    ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1")
+    rows = ray.data.read_json(os.path.abspath("wire.jsonl"))
+    keys = rows.map_batches(sign_table, batch_format="pyarrow", batch_size=50).to_pandas()["band_1"]
+    print(len(keys), "rows,", keys.nunique(), "values of the first key")
+    ray.shutdown()
+""".replace("MAIN", 'if __name__ == "__main__":')
+
 
 @pytest.mark.parametrize(
     ("package", "printed"),
@@ -66,6 +78,11 @@ def test_a_function_of_spark_signs(tmp_path: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("no java on the path: Spark needs it")
     assert run_block("pyspark", tmp_path, SPARK).splitlines()[-1] == "[1, 0]"
+
+
+def test_batches_of_ray_data_are_signed(tmp_path: Path) -> None:
+    """In its tasks."""
+    assert run_block("ray", tmp_path, RAY).splitlines()[-1] == "110 rows, 87 values of the first key"
 
 
 @pytest.mark.parametrize("name", CASES)
