@@ -87,7 +87,7 @@ def result_text(kind: Any, of: Any = None) -> str:
 def entries(level: str, names: list[str]) -> Iterator[tuple[str, tuple[str, str, str], bytes]]:
     """Yield of each declaration of each kernel the kernel's name, its line's part, and its object: made, or kept from
     an earlier run if nothing that decides it has changed."""
-    from declared import name_of
+    from declared import declared_types, name_of
 
     from neardup.machine.stored import stored
 
@@ -97,7 +97,7 @@ def entries(level: str, names: list[str]) -> Iterator[tuple[str, tuple[str, str,
             for number, text in enumerate(kernel.declared):
                 entry = f"{name_of(kernel).replace('.', '_')}_{number}"
                 make = functools.partial(_made, kernel, text, entry, level)
-                yield name_of(kernel), *stored(entry, make, sources)
+                yield name_of(kernel), *stored(entry, make, (declared_types(kernel, text), sources))
 
 
 def _made(kernel: Any, text: str, entry: str, level: str) -> tuple[tuple[str, str, str], bytes]:

@@ -10,15 +10,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from command import ROOT, clean_environment
 from import_path import ROOTS
+from numba.core import types
 
 from neardup import kernel_folder
 from neardup.features.texts import raw_texts
+from neardup.machine.closure import closure_key
 from neardup.machine.kernels import hashing
 
 NAMES = ("neardup.machine.kernels.hashing.seed_of", "neardup.machine.kernels.hashing.hash_strings",
@@ -128,6 +130,25 @@ def test_another_folder_gives_the_same_bytes(tmp_path: Path) -> None:
         found.append({path.name: path.read_bytes() for path in (clone / "made").iterdir()})
     assert {"x86-64-v2.so", "kernels.json", "made.json"} < found[0].keys()
     assert [name for name in found[0] if found[0][name] != found[1].get(name)] == []
+
+
+@pytest.mark.parametrize("fields", [{"first": int}, {"other": int}, {"first": int, "other": int}])
+def test_an_object_is_kept_for_the_fields_of_its_named_tuples(
+    fields: dict[str, type], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their annotations are read when the object is made: a column more made a wheel whose kernel had one too few."""
+    monkeypatch.syspath_prepend(ROOT / "wheel")
+    import declared
+    import emit as maker
+
+    keys: list[str] = []
+    monkeypatch.setattr(maker, "kernels", lambda: [hashing.seed_of])
+    monkeypatch.setattr("neardup.machine.stored.stored", lambda name, make, key: keys.append(closure_key(key)) or [])
+    for names in ({"first": int}, fields):
+        kind = types.NamedTuple((types.int64,) * len(names), NamedTuple("Row", list(names.items())))
+        monkeypatch.setattr(declared, "declared_types", lambda *_, kind=kind: (kind,))
+        list(maker.entries("x86-64-v2", []))
+    assert (keys[0] == keys[-1]) == (fields == {"first": int})
 
 
 @pytest.mark.parametrize(
