@@ -188,7 +188,7 @@ class BandTable:
         epoch = np.uint32(self._epoch)
         self._epoch += n  # before the run: if it fails, the next batch must not read its marks
         done: list[Candidates] = []
-        left = candidates_max
+        left, asked = candidates_max, -1
         while left > 0:
             options = StepOptions(probe, add, epoch, self._base, left, settled, self._is_shard, *self._room)
             first, why, segment = step.run(self._store, limits or self.limits, items, first, options, self._work)
@@ -196,7 +196,8 @@ class BandTable:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]
             if why == NO_ROOM:
-                self._reserve(items, first, hides=self.oldest < settled, add=add)
+                assert asked < first, "there is no room after it was made"
+                self._reserve(items, asked := first, hides=self.oldest < settled, add=add)
             elif why == HEADS_FULL:
                 heads = add_pages(self._store.heads, segment, longest)
                 self._store = self._store._replace(heads=heads)

@@ -148,7 +148,9 @@ def lacks_room(store, items, first, options, scratch):
         return longest > len(scratch.heads)
     lacks = state[SLOT_END] + slots > options.slots_end or state[POSTING_END] + postings > options.postings_end
     lacks |= state[BYTE_END] + size > options.bytes_end or (foreign and not options.is_shard)
-    lacks |= (len(items.payloads) and not len(store.payloads)) or (len(items.ragged) and not len(store.ragged_lengths))
+    # Arrays that only some schemes need begin with the first slot: foreign items alone take none.
+    has_first = len(items.payloads) and not len(store.payloads)
+    lacks |= slots > 0 and (has_first or (len(items.ragged) and not len(store.ragged_lengths)))
     return lacks or id_longest > ID_BYTES_MAX or shortest < KEYS
 
 

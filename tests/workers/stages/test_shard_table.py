@@ -146,6 +146,17 @@ def holds(table: ShardTable) -> object:
     return inner.ids(slots), inner.times(slots).tolist(), table.stream_time, table.position
 
 
+def test_a_table_whose_first_rows_are_of_other_shards_needs_no_room() -> None:
+    """They take no slot, so the arrays of their evidence stay empty: the table asked for room without an end."""
+    log = Log(3, Config(threshold=0.7, verify="exact", window_seconds=20.0))
+    stretch = read_stretch([log.message([DOCUMENT])], log.config)
+    tables = [ShardTable(log.config, Shard(n, 3)) for n in range(3)]
+    for table in tables:
+        run(table, stretch)
+    held = [table.matcher.table.documents for table in tables]
+    assert sorted(held) == [0, 0, 1]
+
+
 @pytest.mark.parametrize("seed", quick_first(range(12), 1))
 @pytest.mark.parametrize("limits", [(20.0, 10.0), (20.0, 0.0), (1e6, 0.0), (3.0, 200.0)], ids=str)
 def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float, float]) -> None:
