@@ -244,8 +244,9 @@ MUTANTS = (
     Mutant(
         "a removal is applied at the end of its message", "simulation",
         "workers/neardup_workers/outside/topics/signed.py",
-        "        read = np.flatnonzero(self.kinds < REFUSAL)\n",
-        "        read = np.argsort(self.kinds, kind=\"stable\")[: np.count_nonzero(self.kinds < REFUSAL)]\n",
+        "        read = np.flatnonzero(is_document(self.kinds) | (self.kinds == REMOVAL))\n",
+        "        read = np.flatnonzero(is_document(self.kinds) | (self.kinds == REMOVAL))\n"
+        "        read = read[np.argsort(self.kinds[read] == REMOVAL, kind=\"stable\")]\n",
         ("tests/workers/stages/test_shard_table.py",),
     ),
     Mutant(
@@ -257,8 +258,8 @@ MUTANTS = (
     ),
     Mutant(
         "a control row is applied one row late", "simulation", "stream/neardup/pairs/pipeline.py",
-        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)\n",
-        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self._scheme.by_content)\n"
+        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self.scheme.by_content)\n",
+        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self.scheme.by_content)\n"
         "        if self.shard.grown and first < batch.size and self.table.slot_end == self.shard.settled:\n"
         "            before = Shard(self.shard.number, self.shard.grown[-1][1])\n"
         "            items.kinds[first] = rows.items_of(before, by_content=True).kinds[first]\n",
