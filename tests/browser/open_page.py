@@ -56,7 +56,7 @@ class Page:
         return self.browser.wait("document.querySelector('.answers .verdict')?.innerText")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def serving(tmp_path_factory, chromium):
     settings = "--durability", "normal", "--keep-texts", "--clock", "event"
     serving = Serving(tmp_path_factory.mktemp("state"), *settings, NEARDUP_TOKEN=TOKEN)
@@ -64,7 +64,7 @@ def serving(tmp_path_factory, chromium):
     serving.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def page(tmp_path_factory, chromium, serving):
     """The page after a wrong and the right token, as a person types them."""
     browser = Browser(chromium, tmp_path_factory.mktemp("browser"))

@@ -36,8 +36,12 @@ def usable(documents: list[Document], settings: Config) -> list[Document]:
 
 def brought(document: Document) -> dict[str, Any]:
     """The JSON form of a document's values other than id and text."""
+    if document.title is None and document.picture is None and document.vector is None:
+        return {"tokens": document.tokens} if document.tokens else dict(document.fields or {})
+    picture = document.picture.hex() if isinstance(document.picture, bytes) else document.picture
+    out: dict[str, Any] = {"title": document.title, "picture": picture}
     if document.vector is not None:
         vector = np.asarray(document.vector)
         packed = vector.dtype == np.uint8  # bits
-        return {"vector": base64.b64encode(vector.tobytes()).decode() if packed else vector.tolist()}
-    return {"tokens": document.tokens} if document.tokens else dict(document.fields or {})
+        out["vector"] = base64.b64encode(vector.tobytes()).decode() if packed else vector.tolist()
+    return {name: value for name, value in out.items() if value is not None}

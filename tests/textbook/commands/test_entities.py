@@ -44,7 +44,7 @@ def write(path, documents):
 @pytest.mark.parametrize(("number", "matches", "recall"), [(1, 500, 0.99), (2, 1934, 0.98), (3, 6538, 0.97)])
 def test_people_typed_in_twice_are_found(neardup, real_data, tmp_path, number, matches, recall):
     """Records have up to ten errors; few found pairs are false, and few true pairs are missed."""
-    added, _, truth, _ = records.people(real_data("er_febrl"), number)
+    added, _, truth, *_ = records.people(real_data("er_febrl"), number)
     assert len(truth) == matches
     done = neardup("run", write(tmp_path / "people.jsonl", added), *PEOPLE, "--threshold", 0.6, "-q")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -55,7 +55,7 @@ def test_people_typed_in_twice_are_found(neardup, real_data, tmp_path, number, m
 
 def test_citations_of_one_publication_are_found(neardup, real_data, tmp_path):
     """A publication has up to 238 different citations, and other publications have the same title."""
-    added, _, truth, _ = records.citations(real_data("er_cora"))
+    added, _, truth, *_ = records.citations(real_data("er_cora"))
     assert (len(added), len(truth)) == (1879, 64578)
     lines, summary = write(tmp_path / "citations.jsonl", added), tmp_path / "summary.json"
     done = neardup("run", lines, *CITATIONS, "--threshold", 0.75, "-q", "--summary-json", summary)
@@ -78,7 +78,7 @@ def test_records_of_two_sources_are_matched(
     neardup, real_data, tmp_path, read, folder, options, threshold, matches, precision, recall
 ):
     """One source probes the other; titles match by shingles, authors in any notation."""
-    added, probed, truth, _ = read(real_data(folder))
+    added, probed, truth, *_ = read(real_data(folder))
     assert len(truth) == matches
     one, other = write(tmp_path / "one.jsonl", added), write(tmp_path / "other.jsonl", probed)
     done = neardup("probe", "--index", one, other, *options, "--threshold", threshold, "-q")
@@ -92,7 +92,7 @@ def test_calibration_tells_the_share_of_true_pairs_without_a_label(neardup, real
     """Calibration uses dates of birth. In each bin of at least a hundred pairs the labelled fraction lies in or next to
     the interval.
     """
-    added, _, truth, _ = records.people(real_data("er_febrl"))
+    added, _, truth, *_ = records.people(real_data("er_febrl"))
     lines = write(tmp_path / "people.jsonl", added)
     done = neardup("run", lines, *PEOPLE_WITHOUT_DATES, "--threshold", 0.6, "--candidates", "-q")
     pairs = [json.loads(line) for line in done.stdout.splitlines()]

@@ -29,12 +29,20 @@ PAGES = [
 OF_CODE = ("CONTRIBUTING.md", "ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md")
 # Options and variables of other programs that the pages start.
 FOREIGN = {
-    "--alter", "--build-arg", "--command-config", "--detach", "--kills", "--no-deps", "--only", "--partitions",
-    "--profile", "--project-name", "--seconds", "--topic", "NEARDUP_KEY", "NEARDUP_KERNELS",
+    "--alter", "--build-arg", "--command-config", "--detach", "--into", "--kills", "--no-deps", "--only",
+    "--partitions", "--profile", "--project-name", "--seconds", "--topic", "NEARDUP_KEY", "NEARDUP_KERNELS",
     "NEARDUP_MACHINE_CODE",
 }  # fmt: skip
 # Of Zstandard, and of the programs of Kafka that plan prints.
-FOREIGN_IN_MESSAGES = {"--long", "--add-config", "--alter", "--bootstrap-server", "--entity-name", "--entity-type"}
+FOREIGN_IN_MESSAGES = {
+    "--long",
+    "--add-config",
+    "--alter",
+    "--bootstrap-server",
+    "--entity-name",
+    "--entity-type",
+    "--members",
+}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Sets of data, and names of other programs.
 DATA = {
