@@ -255,7 +255,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--shards", type=int, default=6, help="to which the shards grow, if that is more")
     parser.add_argument("--seed", type=int, default=1)
     out = parser.parse_args(given)
-    out.nodes, out.documents, out.hot, out.lateness, out.window = 1, 1_000, 0, LATENESS_SECONDS, WINDOW_SECONDS
+    out.nodes, out.documents, out.hot, out.templates = 1, 1_000, 0, 0
+    out.lateness, out.window = LATENESS_SECONDS, WINDOW_SECONDS
     return out
 
 
