@@ -6,10 +6,13 @@ project promises one. ``details`` hold all other measurements, including the che
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rich.console import Console
@@ -100,3 +103,19 @@ def _number(value: object) -> str:
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def write_table(
+    parser: argparse.ArgumentParser, results: Iterable[Result], written: Callable[[str, Sequence[Result]], str],
+    lacking: str,
+) -> int:  # fmt: skip
+    """Write what ``written`` makes of a document and of results, which are computed after the arguments are read, into
+    the document; where a set of data is absent, say what is ``lacking``, and change nothing."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="the document that gets the table")
+    path: Path = parser.parse_args().file
+    found = list(results)
+    if any(result.value is None for result in found):
+        sys.stderr.write(f"{lacking}\n")
+        return 0
+    path.write_text(written(path.read_text(encoding="utf-8"), found), encoding="utf-8")
+    return 0

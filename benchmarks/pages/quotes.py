@@ -19,12 +19,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import redirect_stdout
-from pathlib import Path
 
 from benchmarks.labelled.__main__ import between
 from benchmarks.real import DATA
 from benchmarks.recall.passages import NO_DATA, PASSAGE, SCRIPTS, prose, shared_run
-from benchmarks.report import Result, Size, Target, checksum
+from benchmarks.report import Result, Size, Target, checksum, write_table
 from neardup import Config, Deduplicator, Document, Signer
 from neardup.pairs.pipeline import Matcher, match_step
 
@@ -233,16 +232,9 @@ def written(document: str, results: Iterable[Result]) -> str:
 
 
 def main() -> int:
-    """Run at the default size and write the table; without the wire say so, and change nothing."""
+    """Run at the default size and write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages.quotes", description=__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the document that gets the table")
-    path: Path = parser.parse_args().file
-    results = list(planted("default"))
-    if any(result.value is None for result in results):
-        sys.stderr.write(f"planted quotes: not written: {DATA} has no wire\n")
-        return 0
-    path.write_text(written(path.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return 0
+    return write_table(parser, planted("default"), written, f"planted quotes: not written: {DATA} has no wire")
 
 
 if __name__ == "__main__":

@@ -14,12 +14,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import product
-from pathlib import Path
+from itertools import chain, product
 
 from benchmarks.labelled.__main__ import between
 from benchmarks.real import DATA
-from benchmarks.report import Result, Size, Target
+from benchmarks.report import Result, Size, Target, write_table
 from benchmarks.typed.lost import COPY, SETS, Judged, documents_of, rows_in
 from neardup import Config, Deduplicator, Document
 from neardup_workers.outside.settings.presets import PRESETS
@@ -232,16 +231,12 @@ def row_of(result: Result) -> str:
 
 
 def main() -> int:
-    """Run at the default size and write what is missed; without the judged pairs say so, and change nothing."""
+    """Run at the default size and write what is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.typed.novelty", description=__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the document that gets the table")
-    path: Path = parser.parse_args().file
-    results = [result for run in SCENARIOS.values() for result in run("default")]
-    if any(result.value is None for result in results):
-        sys.stderr.write(f"what the preset of news misses: not written: {DATA} has no judged pairs\n")
-        return 0
-    path.write_text(written(path.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return 0
+    every = chain.from_iterable(run("default") for run in SCENARIOS.values())
+    return write_table(
+        parser, every, written, f"what the preset of news misses: not written: {DATA} has no judged pairs"
+    )
 
 
 if __name__ == "__main__":
