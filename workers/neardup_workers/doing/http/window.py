@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -64,27 +64,8 @@ from neardup_workers.outside.store.rows import StoredRow
 
 
 def window_requests(writer: Writer) -> Handlers:
-    """Return the requests that need a window, with the window of a writer; ``READS`` read what it stores."""
-
-    async def check_lines(service: Service, request: Request) -> Response:
-        submit = partial(_submitted, writer)
-        return await check_batch(
-            Deciding(service.decoding.document, submit, STEP_DOCUMENTS, STEP_CHARACTERS), service, request
-        )
-
-    return {
-        ("POST", "/v1/check"): partial(check, writer),
-        ("POST", "/v1/check:batch"): check_lines,
-        ("POST", "/v1/feeds"): partial(report_feeds, writer),
-        ("DELETE", "/v1/documents"): partial(remove, writer),
-        ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
-        ("GET", "/v1/why"): partial(why, writer),
-        ("POST", "/v1/why"): partial(why, writer),
-        ("POST", "/v1/together"): partial(judge, writer, True),
-        ("POST", "/v1/apart"): partial(judge, writer, False),
-        ("POST", "/v1/clusters/{number:int}"): partial(mark, writer),
-        **READS,
-    }
+    """Return the requests of ``WINDOW_REQUESTS``, with the window of a writer."""
+    return {**{key: partial(function, writer) for key, function in _WITH_WRITER.items()}, **READS}
 
 
 async def near(writer: Writer, id_: str, collection: str | None) -> Sequence[Pair] | None:
@@ -122,6 +103,13 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
             for one in answer.nearest
         ]
     return json_response(values)
+
+
+async def check_lines(writer: Writer, service: Service, request: Request) -> Response:
+    """``POST /v1/check:batch``: a verdict for each line, as it is decided."""
+    submit = partial(_submitted, writer)
+    deciding = Deciding(service.decoding.document, submit, STEP_DOCUMENTS, STEP_CHARACTERS)
+    return await check_batch(deciding, service, request)
 
 
 async def _submitted(writer: Writer, group: list[tuple[Document, bytes]]) -> AsyncIterator[Outcome]:
@@ -174,7 +162,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     return json_response({"id": id_, "removed": count, **named_collection(collection)})
 
 
-async def judge(writer: Writer, same: bool, service: Service, request: Request) -> Response:
+async def judge(writer: Writer, service: Service, request: Request, *, same: bool) -> Response:
     """``POST /v1/together`` and ``/v1/apart``: what a person says of two ids holds, also for later copies."""
     ids = [text(request, parameter) or "" for parameter in (A, B)]
     if "" in ids:
@@ -309,9 +297,25 @@ async def source(service: Service, request: Request) -> Response:
     return json_response(account)
 
 
+# The requests that change the window, or ask it: their functions get its writer first.
+_WITH_WRITER: Mapping[tuple[str, str], Callable[..., Awaitable[Response]]] = {
+    ("POST", "/v1/check"): check,
+    ("POST", "/v1/check:batch"): check_lines,
+    ("POST", "/v1/feeds"): report_feeds,
+    ("DELETE", "/v1/documents"): remove,
+    ("DELETE", "/v1/documents/{rest:anything}"): remove,
+    ("GET", "/v1/why"): why,
+    ("POST", "/v1/why"): why,
+    ("POST", "/v1/together"): partial(judge, same=True),
+    ("POST", "/v1/apart"): partial(judge, same=False),
+    ("POST", "/v1/clusters/{number:int}"): mark,
+}
+# Those that read what its writer stores.
 READS: Handlers = {
     ("GET", "/v1/audit"): audit,
     ("GET", "/v1/judged"): judged,
     ("GET", "/v1/sources"): sources,
     ("GET", "/v1/sources/{rest:anything}"): source,
 }
+# All requests that need a window: a service without one answers what it can, the others with ``needs_window``.
+WINDOW_REQUESTS = (*_WITH_WRITER, *READS)

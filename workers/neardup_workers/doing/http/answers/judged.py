@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from neardup.errors import ConfigError
+from neardup.pairs.evaluation.clusters import components
 from neardup.pairs.evaluation.thresholds import interval_of, propose
 from neardup_workers.outside.store.extra.audit import Judged
 
@@ -39,18 +40,8 @@ def judged_values(said: Sequence[Judged], false_weight: float) -> dict[str, Any]
 
 def _contradicting(said: Sequence[Judged]) -> list[Judged]:
     """Return what was said to be apart, although what was said to be together joins the two."""
-    above: dict[tuple[str | None, str], tuple[str | None, str]] = {}
-
-    def root(name: tuple[str | None, str]) -> tuple[str | None, str]:
-        while (next_ := above.setdefault(name, name)) != name:
-            name = next_
-        return name
-
-    def roots(one: Judged) -> list[tuple[str | None, str]]:
-        return [root((one.pair[2], id_)) for id_ in one.pair[:2]]
-
-    for one in said:
-        if one.same:
-            first, second = roots(one)
-            above[first] = second
-    return [one for one in said if not one.same and len(set(roots(one))) == 1]
+    numbers: dict[tuple[str | None, str], int] = {}
+    ends = [[numbers.setdefault((one.pair[2], id_), len(numbers)) for id_ in one.pair[:2]] for one in said]
+    joined = np.array([pair for pair, one in zip(ends, said, strict=True) if one.same], np.int64).reshape(-1, 2)
+    story = components(len(numbers), joined[:, 0], joined[:, 1])
+    return [one for (a, b), one in zip(ends, said, strict=True) if not one.same and story[a] == story[b]]

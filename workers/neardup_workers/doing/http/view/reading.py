@@ -14,19 +14,18 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from neardup.documents.document import Pair
 from neardup_workers.doing.http.access.tokens import tokens_of
-from neardup_workers.doing.http.app import Handlers, Service, application, publisher
+from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import Refused, decoding
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.server import Running, bound, run
 from neardup_workers.doing.http.view.requests import lacking
-from neardup_workers.doing.http.window import READS, window_requests
-from neardup_workers.doing.http.writer import READY, Writer
+from neardup_workers.doing.http.window import READS, WINDOW_REQUESTS
+from neardup_workers.doing.http.writer import READY
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.store.answers import Answer
@@ -91,13 +90,12 @@ def started_reading(
     )  # fmt: skip
     following.start()
     return Running(
-        application(service, _requests()), events, following.stop, lambda: following.error, Degrading(observer).refused
+        application(service, {**dict.fromkeys(WINDOW_REQUESTS, lacking), **READS}),
+        events,
+        following.stop,
+        lambda: following.error,
+        Degrading(observer).refused,
     )
-
-
-def _requests() -> Handlers:
-    """Return the requests that need a window: those that read what its writer stores are answered."""
-    return {key: READS.get(key, lacking) for key in window_requests(cast("Writer", None))}  # the names alone
 
 
 class Following(threading.Thread):

@@ -25,6 +25,7 @@ from neardup_workers.doing.http.described.parameters import ADD, BLOCK, collecti
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.view.follower import Follower, Resolved
 from neardup_workers.doing.http.view.outbox import ProducerQueue, Sent, Unsent
+from neardup_workers.doing.http.window import WINDOW_REQUESTS
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.store.view import ViewReader
 from neardup_workers.outside.topics.messages import key_of, key_of_document
@@ -48,20 +49,12 @@ class Sending(NamedTuple):
 def view_requests(sending: Sending) -> Handlers:
     """Return the requests that need a window, with the window of a deployment."""
     return {
+        **dict.fromkeys(WINDOW_REQUESTS, lacking),
         ("POST", "/v1/check"): partial(check, sending),
         ("POST", "/v1/check:batch"): partial(check_lines, sending),
         ("DELETE", "/v1/documents"): partial(remove, sending),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("POST", "/v1/feeds"): report_feeds,
-        ("GET", "/v1/audit"): lacking,
-        ("GET", "/v1/judged"): lacking,
-        ("POST", "/v1/together"): lacking,
-        ("POST", "/v1/apart"): lacking,
-        ("POST", "/v1/clusters/{number:int}"): lacking,
-        ("GET", "/v1/why"): lacking,
-        ("POST", "/v1/why"): lacking,
-        ("GET", "/v1/sources"): lacking,
-        ("GET", "/v1/sources/{rest:anything}"): lacking,
     }
 
 
@@ -71,7 +64,7 @@ async def near(reader: ViewReader, id_: str, collection: str | None) -> Sequence
 
 
 async def lacking(service: Service, request: Request) -> Response:
-    """``/v1/why`` and ``/v1/sources``: a view has neither signatures to compare nor a ledger of sources."""
+    """What a service without a window of its own cannot answer: as ``/v1/why``, which compares signatures."""
     raise Refused("needs_window")
 
 
