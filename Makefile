@@ -121,7 +121,7 @@ torture: $(STAMP)  ## thousands of simulated schedules, then workers and brokers
 	$(BIN)/python tests/kafka/torture/torture.py --nodes 3 --documents 20000 --kills 10 --stops 4 --brokers 4 --freezes 4
 	$(BIN)/python tests/kafka/torture/soak.py
 	$(BIN)/python tests/support/workers/hook_process.py --events 10000 --kills 100
-	NEARDUP_LAW_SEEDS=3 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/laws
+	NEARDUP_LAW_SEEDS=3 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/laws tests/stream/texts/test_unicode_fold.py
 	NEARDUP_SPARK_PARTITIONS='1 7 64' $(BIN)/python -m pytest -q tests/workers/commands/batch/test_spark.py
 
 soak: HOURS ?= 3

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from cases import SEEDS
 from hypothesis import example, given
 from hypothesis import strategies as st
 from quick_parameters import examples, quick_first
@@ -20,7 +21,12 @@ from neardup.features.texts.normalize import NormalForm, code_points, normalize,
 
 FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=4)]
 COMPOSING = [form for form in FORMS if form.nfkc and form.fold_space]
-EVERY = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+# Code points without a meaning are all alike: one block in sixteen, and all of them in ``make torture``.
+EVERY = [
+    chr(c)
+    for c in range(0x110000)
+    if not 0xD800 <= c < 0xE000 and (SEEDS > 1 or unicodedata.category(chr(c)) not in {"Cn", "Co"} or not c >> 8 & 15)
+]
 MARKS = [c for c in EVERY if unicodedata.combining(c)]
 # Second code points of canonical decompositions that are no marks, and conjoining vowels and finals of Hangul.
 SECONDS = sorted(
@@ -78,6 +84,15 @@ def test_every_code_point_is_normalised_as_unicodedata_does(form: NormalForm) ->
     check([f"e{c}o" for c in EVERY[:0x12000]], form)
 
 
+@cache
+def telling_marks() -> list[str]:
+    """The marks that compose or change, and one of each class: another mark of a class differs from it in nothing that
+    the tables hold. ``make torture`` takes every mark."""
+    composing = {part for c in EVERY for part in unicodedata.normalize("NFD", c)[1:]}
+    first = {unicodedata.combining(mark): mark for mark in reversed(MARKS)}.values()
+    return [m for m in MARKS if SEEDS > 1 or m in composing or m in first or normalize(m, NormalForm()) != m]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("form", COMPOSING)
 def test_every_pair_of_a_starter_and_a_mark_is_normalised_as_unicodedata_does(form: NormalForm) -> None:
@@ -85,7 +100,7 @@ def test_every_pair_of_a_starter_and_a_mark_is_normalised_as_unicodedata_does(fo
     are not the default, each fourth starter, from another one on."""
     chosen = starters() if form == NormalForm() else starters()[FORMS.index(form) % 4 :: 4]
     for start in range(0, len(chosen), 200):
-        check(["".join(c + mark for mark in MARKS + SECONDS) for c in chosen[start : start + 200]], form)
+        check(["".join(c + mark for mark in telling_marks() + SECONDS) for c in chosen[start : start + 200]], form)
 
 
 @pytest.mark.long
