@@ -100,7 +100,7 @@ class Deduplicator:
             Exception: whatever the iterable raises. The documents before it are added, and the exception has an
                 attribute ``pairs`` with the pairs that they made.
         """
-        return self._run(documents, self.signer, self._matched(add=True), "pairs")
+        return self._run(documents, self.signer, self._added, "pairs")
 
     def process_stream(self, documents: Iterable[Document]) -> Iterator[Pair]:
         """Yield the pairs that ``process`` returns, each as soon as its newer document has come.
@@ -108,7 +108,7 @@ class Deduplicator:
         For an iterable without an end, as of a consumer. ``refusals`` is that of the last document.
         """
         for document in documents:
-            yield from self._run([document], self.signer, self._matched(add=True), "pairs")
+            yield from self._run([document], self.signer, self._added, "pairs")
 
     def process_table(
         self,
@@ -145,7 +145,7 @@ class Deduplicator:
 
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
-        return self._run(documents, self._query_signer, self._matched(add=False), "pairs")
+        return self._run(documents, self._query_signer, self._probed, "pairs")
 
     def nearest(self, documents: Iterable[Document], k: int) -> list[list[Neighbour]]:
         """The ``k`` most similar documents in the window of each document; adds nothing, changes nothing.
@@ -349,14 +349,13 @@ class Deduplicator:
         """The names of the columns of a table."""
         return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
 
-    def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
-        def matched(chunk: list[Document], signed: Signed) -> list[Pair]:
-            pairs = match_step(self.matcher, signed.batch, add=add).pairs()
-            if add:
-                self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
-            return pairs
+    def _added(self, chunk: list[Document], signed: Signed) -> list[Pair]:
+        pairs = match_step(self.matcher, signed.batch).pairs()
+        self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+        return pairs
 
-        return matched
+    def _probed(self, _: list[Document], signed: Signed) -> list[Pair]:
+        return match_step(self.matcher, signed.batch, add=False).pairs()
 
     def _run(
         self, documents: Iterable[Document], signer: Signer,
@@ -378,7 +377,8 @@ class Deduplicator:
                 signed = sign(part)
                 if self._now is not None:
                     signed = signed._replace(batch=without_future(signed.batch, self._now(), unread))
-                refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
+                if signed.refusals:
+                    refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
                 first += len(part)
                 with self._lock:
                     self.refused += len(signed.refusals)

@@ -122,9 +122,8 @@ def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
 
 
 def bytes_of(batch: Batch) -> int:
-    """Return the sum of ``sizes_of``."""
-    width = _FIXED_BYTES + batch.fixed.shape[1]
-    return int(width * batch.size + batch.id_starts.item(-1) - batch.id_starts.item(0) + len(batch.ragged))
+    """Return the sum of ``sizes_of``, or more if the columns have bytes that belong to no document."""
+    return _FIXED_BYTES * len(batch.times) + batch.fixed.size + len(batch.ids) + len(batch.ragged)
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
@@ -142,10 +141,7 @@ def removal_batch(ids: Sequence[bytes], width: int) -> Batch:
 
 def empty_batch(width: int) -> Batch:
     """Return an empty batch whose evidence has this width."""
-    return make_batch(
-        np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64),
-        fixed_evidence(np.empty((0, width), np.uint8)),
-    )  # fmt: skip
+    return removal_batch([], width)
 
 
 def rows_of(documents: Sequence[Document], positions: Sequence[int]) -> Sequence[Document]:
@@ -334,14 +330,15 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads, added)
 
 
-def batch_items(batch: Batch, config: Config) -> Items:
-    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys."""
+def batch_items(batch: Batch, config: Config, used: Sequence[npt.NDArray[Any]] = ()) -> Items:
+    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys. ``used`` are the first
+    six columns of items that are no longer needed: they are filled again if they have the right length."""
     scheme = SCHEMES[config.scheme]
     if config.separate or not scheme.banded:
         return table_items(batch, bucket_keys(batch, config))
     plan: Any = config.plan
     bands = plan.tuning.bands
-    items = _blank_items(batch, bands * len(batch.times), 0)
+    items = _blank_items(batch, bands * len(batch.times), 0, used)
     _fill_banded(batch, np.uint64(plan.seed), np.empty(bands, np.uint64), *items[:6])
     return items
 
@@ -354,9 +351,11 @@ def table_items(batch: Batch, keys: Keys) -> Items:
     return items
 
 
-def _blank_items(batch: Batch, keys: int, payloads: int) -> Items:
+def _blank_items(batch: Batch, keys: int, payloads: int, used: Sequence[npt.NDArray[Any]] = ()) -> Items:
     """Return items with room for so many keys and payloads besides those of contents and ids."""
     n, (ids, id_starts, times, _, fixed, ragged, ragged_starts) = len(batch.times), batch
+    if used and len(used[0]) == n and len(used[1]) == KEYS * n + keys:
+        return Items._make((*used, times, ids, id_starts, fixed, ragged, ragged_starts))
     return Items(
         np.empty(n, np.uint8), np.empty(KEYS * n + keys, np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64),
         np.empty(KEYS * n + payloads, np.uint64) if payloads else NO_PAYLOADS, np.empty(n, np.uint64), times, ids,

@@ -38,19 +38,17 @@ from neardup.pairs.values import PlainReaders, admitted, converted, wrong_values
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
-from neardup.window import BandTable, Candidates, Limits
+from neardup.window import BandTable, Candidates, Items, Limits
 from neardup.window.steps import step
 
 # Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
-# that the code points stay in the last cache. Measured on files of 5 kB texts, from line to pair: 11 microseconds each,
-# 13 with half of it, 10 with twice.
+# that the code points stay in the last cache.
 CHUNK_CHARACTERS = 1 << 20
 # And of this many documents at most, so that a caller of short texts sees pairs soon.
 CHUNK_DOCUMENTS = 512
 # The C library of Linux returns freed memory to the system if more than twice the largest block that it ever mapped and
-# freed is free at the end of its heap. Then each chunk gets new pages for its buffers: 5 kB texts took 11.8
-# microseconds each, 5.6 without the page faults. A signer allocates and frees a block of this size, which nothing ever
-# writes to: twice its size is more than the buffers of a chunk, with an array of its shingles, sorted or not.
+# freed is free at the end of its heap. Then each chunk gets new pages for its buffers, which doubles the time. A signer
+# allocates and frees a block of this size: twice its size is more than the buffers of a chunk.
 _FREED_BYTES = 16 << 20
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
@@ -176,17 +174,17 @@ class Signer:
             too_large = sizes_of(batch) > self._item_bytes_max
             refused |= {positions[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = select(batch, np.flatnonzero(~too_large)) if too_large.any() else batch
-        refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
+        refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)] if refused else []
         return Signed(batch, refusals, signing.characters, signing.features)
 
 
 class Slice(NamedTuple):
     """Consecutive items of a batch that were matched.
 
-    ``matches`` are their m pairs, without ids where these are not asked for; ``items`` and ``slots`` (``int32[m]``,
-    ``int64[m]``) are the two documents of each in order of arrival: the position in the batch, and the number in the
-    table. ``losses`` is what limits cost. ``end`` is the position of the item after them, ``probed`` the item of each
-    candidate that they have (``int32[c]``). ``leads`` are for verdicts, where they are asked for.
+    ``matches`` are their m pairs, with ids if asked for; ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) are the
+    two documents of each: the position in the batch, and the number in the table. ``losses`` is what limits cost.
+    ``end`` is the position of the item after them, ``probed`` the item of each of their candidates (``int32[c]``).
+    ``leads`` are for verdicts, where they are asked for.
     """
 
     matches: Matches
@@ -231,6 +229,8 @@ class Matcher:
         self._limits = limits or table_limits(config, self.scheme)
         shared = shared_limits(self._limits, self.shard.of)
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
+        self._own: Items | None = None  # of the last call of ``slices``
+        self._used: tuple[npt.NDArray[Any], ...] = ()  # columns of items, to fill again
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
@@ -244,13 +244,14 @@ class Matcher:
     ) -> Iterator[Slice]:  # fmt: skip
         """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
 
-        Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``). Rows in
-        ``references`` (``bool[n]``) make no pairs with what came before them.
-        A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
-        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice. With
-        ``leads`` a slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
+        Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``), those in
+        ``references`` (``bool[n]``) make no pairs with it. A slice ends after the item that brings its candidates to
+        ``candidates_max``, and is matched when the caller asks for it. An empty batch is one slice. With ``leads`` a
+        slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
-        rows = stream_rows(batch, self.config, removals, references)
+        used, self._used = self._used, ()  # a call before the last slice makes its own
+        rows = stream_rows(batch, self.config, removals, references, used)
+        self._own = rows.items if self.scheme.banded else None
         return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
     def slices_of(
@@ -258,8 +259,8 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        batch, items = rows.batch, rows.items_of(self.shard, by_content=self.scheme.by_content)
-        table, size, end, settled = self.table, batch.size, first, self.shard.settled
+        items = rows.items_of(self.shard, by_content=self.scheme.by_content)
+        table, size, end, settled = self.table, rows.batch.size, first, self.shard.settled
         while True:
             shared = self.shard.fewest(table.oldest), table.limits
             if shared != self._shared:
@@ -270,6 +271,8 @@ class Matcher:
             judged = self._judged(rows, candidates, leads=leads, is_named=named)
             yield Slice(*judged, end := candidates.end, candidates.items)
             if end == size:
+                if items is self._own:
+                    self._used, self._own = items[:6], None
                 return
 
     def grow(self, shards: int) -> None:
@@ -281,9 +284,9 @@ class Matcher:
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses, Leads]:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
-        batch = read.batch
         if not len(candidates.items):
             return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES, NO_LEADS
+        batch = read.batch
         common = self.common(batch, candidates.items, candidates.slots)
         judged = judge(
             common, candidates.identical, self.score_min, self.config.buckets_shared_min,
@@ -306,8 +309,8 @@ class Matcher:
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
             shared = shared_of(self.scheme, *sides, candidates.identical[rows], plan)
-        pairs = NO_MATCHES._replace(similarity=judged.similarity[rows], buckets=judged.keys[rows], shared=shared)
-        pairs = pairs._replace(signals=judged.signals[rows]) if len(judged.signals) else pairs
+        signals = judged.signals[rows] if len(judged.signals) else None
+        pairs = Matches([], [], *NO_MATCHES[2:4], judged.similarity[rows], judged.keys[rows], shared, None, signals)
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
         return pairs, items, slots, losses, self._leads(batch, every.select(met))
@@ -341,11 +344,8 @@ class Matcher:
         ``older`` are slots of the table or evidence."""
         if isinstance(older, Evidence):
             return compared(self.config, batch.evidence.select(items), older)
-        parts = [
-            compared(self.config, batch.evidence.select(items[rows]), self.evidence(older[rows]))
-            for rows in self._parts(batch, items, older)
-        ]
-        return np.concatenate(parts)
+        each = ((batch.evidence.select(items[at]), self.evidence(older[at])) for at in self._parts(batch, items, older))
+        return np.concatenate([compared(self.config, *sides) for sides in each])
 
     def _parts(
         self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]

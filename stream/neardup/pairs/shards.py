@@ -18,7 +18,8 @@ Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 201
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -147,14 +148,14 @@ class StreamRows(NamedTuple):
 
 def stream_rows(
     batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None,
-    references: npt.NDArray[np.bool_] | None = None,
+    references: npt.NDArray[np.bool_] | None = None, used: Sequence[npt.NDArray[Any]] = (),
 ) -> StreamRows:  # fmt: skip
     """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id, those in ``references``
-    (``bool[n]``) are compared with nothing."""
+    (``bool[n]``) are compared with nothing. ``used``: as for ``batch_items``."""
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
         removed = np.zeros(batch.size, np.bool_)
-        return StreamRows(batch, removed, batch_items(batch, config), references)
+        return StreamRows(batch, removed, batch_items(batch, config, used), references)
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL
     return StreamRows(batch, removals, items, references)

@@ -209,9 +209,9 @@ class BandTable:
             else:
                 assert why == BUDGET_REACHED, why
                 break
+        if not done:
+            return self._drain(first, 0)
         done.append(self._drain(first, 0))
-        if len(done) == 1:
-            return done[0]
         return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
 
     def remove(self, items: Items) -> int:

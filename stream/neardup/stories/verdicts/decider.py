@@ -28,7 +28,7 @@ from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import saved
 from neardup.stories.verdicts.decisions import NOTHING_FOUND, Compare, Decisions, Found, VerdictLimits
-from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, join_verdicts, verdicts_of
+from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
     TableHoldings,
@@ -78,7 +78,8 @@ class Decider:
         self._matcher = matcher
         config = matcher.config
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
-        self._holdings, self._arrivals = TableHoldings(), NO_ARRIVALS
+        # The columns of the last call, which the next one fills again.
+        self._holdings, self._arrivals, self._verdicts = TableHoldings(), NO_ARRIVALS, new_verdicts(0)
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
         self._has_candidates = matcher.score_min < config.tuning.score_min
@@ -157,13 +158,15 @@ class Decider:
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
         given = accepted_of(documents, signed.refusals)
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
-        decided = self.decide_columns(accepted, signed, texts=texts, references=references)
+        self._verdicts = new_verdicts(len(documents), self._verdicts)
+        decided = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
         relations = {} if decided.relations is None else dict(decided.relations.values())
         return verdicts_of(documents, decided.verdicts, decided.ids, decided.new, relations, reasons)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
         texts: Texts | None = None, references: npt.NDArray[np.bool_] | None = None, *, named: bool = False,
+        verdicts: Verdicts | None = None,
     ) -> Decided:  # fmt: skip
         """Match and decide arrivals, without an object for each.
 
@@ -174,20 +177,19 @@ class Decider:
             named: its pairs have ids.
             texts: returns the texts of arrivals, to name what they say that is new; without it nothing is named.
             references: ``bool[m]``, which documents are of an old set (``REFERENCE``); ``None``: none.
+            verdicts: receives the verdicts; by default new ones.
 
         Raises:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
                 matcher keeps candidates that are no pairs.
         """
         decisions, first_place = self.decisions, self._places
-        relations: list[Relations] = []
-        against: list[npt.NDArray[np.int64]] = []
-        offset, new = self._offset(), NOTHING_NEW
+        relations, offset, new = list[Relations](), self._offset(), NOTHING_NEW
         with self.step():
-            parts = self._decide(accepted, signed, offset, relations, against, seen, references, named)
-            verdicts = join_verdicts(list(parts))
+            verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
+            self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if texts is not None and self._is_novel:
-                new = self._new(verdicts, np.concatenate(against), texts, offset)
+                new = self._new(verdicts, decisions.against, texts, offset)
             ids = self._original_ids(verdicts)
             ids = bare_ids(ids) if self._matcher.config.separate else ids
             self._places += len(accepted)
@@ -294,25 +296,23 @@ class Decider:
         return self._first_slot
 
     def _decide(
-        self, accepted: npt.NDArray[np.bool_], signed: Signed, offset: int, relations: list[Relations],
-        against: list[npt.NDArray[np.int64]], seen: Callable[[Slice], None] | None,
-        references: npt.NDArray[np.bool_] | None, named: bool,
-    ) -> Iterator[Verdicts]:  # fmt: skip
-        """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
-        receives what they share, ``against`` the rows that they are compared with."""
+        self, accepted: npt.NDArray[np.bool_], signed: Signed, verdicts: Verdicts, offset: int,
+        relations: list[Relations], seen: Callable[[Slice], None] | None, references: npt.NDArray[np.bool_] | None,
+        named: bool,
+    ) -> None:  # fmt: skip
+        """Fill in the verdicts of the arrivals: those of a slice before the next slice is matched. ``relations``
+        receives what they share."""
         batch, count, first = signed.batch, len(accepted), 0
         rows, self._arrivals = arrivals_of(accepted, self._places, batch, references, self._arrivals)
+        compare = self._compare(batch, rows, offset)
         probe = references is None or not references.all()
         for part in self._matcher.slices(batch, probe=probe, leads=True, named=named, references=references):
             end = count if part.end == batch.size else int(rows[part.end])
-            arrivals = self._arrivals if end - first == count else self._arrivals.part(first, end)
             pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
                 led = self._led(batch, part, rows, relations)
-                if len(led.items):
-                    pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
-            yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
-            against.append(self.decisions.against)
+                pairs = Found(rows[led.items], led.slots - offset, led.similarity.astype(np.float32))
+            self.decisions.decide(self._arrivals, pairs, compare, verdicts, first, end)
             if seen is not None:
                 seen(part)
             first = end
@@ -331,13 +331,13 @@ class Decider:
         led = Leads(part.items, part.slots, similarity, part.matches.buckets)
         return joined_leads(led.select(np.flatnonzero(similarity >= 0)), part.leads)
 
-    def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], first: int, offset: int) -> Compare | None:
-        """Return how the arrivals from ``first`` on are compared; ``rows[i]`` is the arrival of item i of the batch."""
+    def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], offset: int) -> Compare | None:
+        """Return how arrivals are compared; ``rows[i]`` is the arrival of item i of the batch."""
         if not self._is_direct:
             return None
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-            positions, slots = np.searchsorted(rows, items + first), numbers + offset
+            positions, slots = np.searchsorted(rows, items), numbers + offset
             held = self._is_held(numbers, offset)
             if not held.any():
                 return self._matcher.compared(batch, positions, slots)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from neardup.stories.verdicts import records, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
-from neardup.stories.verdicts.leads import Comparing, new_comparing, with_results
+from neardup.stories.verdicts.leads import new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
     CUT,
@@ -83,6 +83,7 @@ class _Pairs(NamedTuple):
     similarities: npt.NDArray[np.float32]
 
 
+_NO_PAIRS = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:])
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
 # ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 3]``.
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
@@ -139,9 +140,8 @@ class Decisions:
             state=state,
             story=records.empty(),
         )
-        self._comparing, self._none = new_comparing(), np.zeros(1, np.int64)
-        # Of each arrival of the last call, the row that ``said`` of its verdict compares with, or NO_ROW.
-        self.against = np.empty(0, np.int64)
+        # No pairs and no results of as many arrivals as came last.
+        self._no_pairs, self._comparing = _NO_PAIRS, new_comparing()
         self._before: npt.NDArray[np.int64] | None = None
         self._room = 0  # for so many rows there is room for certain
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
@@ -176,38 +176,50 @@ class Decisions:
         self._columns.state[JOURNAL] = 0
         self._before = self._columns.state.copy()
 
-    def decide(self, arrivals: Arrivals, found: Found, compare: Compare | None = None) -> Verdicts:
+    def decide(
+        self, arrivals: Arrivals, found: Found, compare: Compare | None = None, verdicts: Verdicts | None = None,
+        first: int = 0, end: int | None = None,
+    ) -> Verdicts:  # fmt: skip
         """Decide arrivals in their order.
 
         Args:
             arrivals: the next arrivals of the stream.
             found: their pairs with documents that are decided, or stand before them in ``arrivals``.
             compare: compares arrivals with decided documents directly; without it only pairs count.
+            verdicts: receives the verdicts; by default new ones.
+            first, end: which arrivals are decided, by default all.
 
         Returns:
             The verdict of each arrival.
         """
         assert self._before is not None, "no step is open"
         n = len(arrivals.places)
-        self._make_room(n)
-        verdicts = new_verdicts(n)
-        if len(self._none) != n + 1:
-            self._none = np.zeros(n + 1, np.int64)
-        none = self._none
-        starts = np.searchsorted(found.rows, np.arange(n + 1)) if len(found.rows) else none
-        pairs = _Pairs(starts, found.numbers, found.similarities)
-        self.against = np.empty(n, np.int64)
-        empty = self._comparing
-        comparing = Comparing(compare is not None, none, empty.rows, empty.results, self.against, *empty[5:])
+        end = n if end is None else end
+        self._make_room(end - first)
+        verdicts = new_verdicts(n) if verdicts is None else verdicts
+        if len(self._comparing.against) != n or self._comparing.usable != (compare is not None):
+            starts = np.zeros(n + 1, np.int64)
+            self._no_pairs = self._no_pairs._replace(starts=starts)
+            self._comparing = self._comparing._replace(
+                usable=compare is not None, starts=starts, against=np.empty(n, np.int64)
+            )
+        pairs, comparing = self._no_pairs, self._comparing
+        if len(found.rows):
+            pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
         comparing.asked[0] = 0  # an exception may have left some
-        at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
-        while at < n:
+        at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, first, end)
+        while at < end:
             assert compare is not None, "a document waits for comparisons that cannot be made"
             asked = int(comparing.asked[0])
             items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
             comparing = with_results(comparing, items, numbers, compare(items, numbers))
-            at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at)
+            at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at, end)
         return verdicts
+
+    @property
+    def against(self) -> npt.NDArray[np.int64]:
+        """Of each arrival of the last call, the row that ``said`` of its verdict compares with, or ``NO_ROW``."""
+        return self._comparing.against
 
     def restore(
         self, arrivals: Arrivals, decided: Verdicts, stream_time: int, kept: KeptStories

@@ -70,8 +70,10 @@ def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
     return parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def new_verdicts(count: int) -> Verdicts:
-    """Return columns to fill, ``count`` long."""
+def new_verdicts(count: int, used: Verdicts | None = None) -> Verdicts:
+    """Return columns to fill, ``count`` long: those of ``used``, which are no longer needed, if they are."""
+    if used is not None and len(used.statuses) == count:
+        return used
     return Verdicts(*map(np.empty, repeat(count), _TYPES))
 
 

@@ -345,11 +345,11 @@ def ask(comparing, index, missing):
 
 
 @inner
-def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first):
-    """Ask for the comparisons that the documents from ``first`` on need, as far as they are known by now."""
+def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first, end):
+    """Ask for the comparisons that the documents from ``first`` to ``end`` need, as far as they are known by now."""
     state = columns.state
     ignored = state[IGNORED]
-    for i in range(first, len(arrivals.places)):
+    for i in range(first, end):
         if comparing.asked[0] == ASKED_MAX:
             break
         if arrivals.kinds[i] != kind:

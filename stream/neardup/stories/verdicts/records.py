@@ -4,9 +4,8 @@ Theory of operation. A record is a row of 44 numbers. A record that a step chang
 journal as it was before; ``undo`` restores it. An ended record stays until a commit collects all ended ones: then its
 number is free. The map leads from the hash of an id to the newest record of it, and ``OLDER`` to the next one.
 
-The heap orders the records by the time of their newest member, the least first, and at equal times by place. Its keys
-may be less than these times: a key is brought up to date when it comes to the top. So a story ends on time, and the one
-with the oldest newest member ends first where there is no room.
+The heap orders the records by the time of their newest member, and at equal times by place. A key may be less than
+this time, until it comes to the top. So a story ends on time, and where there is no room the oldest one ends first.
 """
 
 from __future__ import annotations
@@ -256,6 +255,9 @@ class Changes(NamedTuple):
     records: npt.NDArray[np.int64] = _NO_RECORDS
 
 
+_NO_CHANGES = Changes()
+
+
 def empty() -> Stories:
     """Return no records."""
     free, heap, keys = (np.empty(0, np.int64) for _ in range(3))
@@ -296,8 +298,7 @@ def contents_of(columns: Columns, id_: np.uint64) -> npt.NDArray[np.uint64]:
     contents, has = contents_in(records[numbers])
     marks, is_own = contents[..., CONTENT_BYTES] & ~BYTES_MASK, records[numbers, ID] == id_.astype(np.int64)
     has &= (marks == (id_ & _MARK_BITS | _MARK_SET).astype(np.int64)) | ((marks == 0) & is_own[:, None])
-    hashes: npt.NDArray[np.uint64] = contents[has, CONTENT_HASH].view(np.uint64)
-    return hashes
+    return np.asarray(contents[has, CONTENT_HASH].view(np.uint64))
 
 
 def collect(columns: Columns) -> npt.NDArray[np.int64]:
@@ -313,8 +314,8 @@ def collect(columns: Columns) -> npt.NDArray[np.int64]:
 
 def changes(columns: Columns) -> Changes:
     """Return what the step changed so far."""
-    if not columns.state[JOURNAL]:
-        return Changes()
+    if not columns.state.item(JOURNAL):
+        return _NO_CHANGES
     journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
     contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
     stories, counts = np.empty((3, len(journal), 2), np.int64), np.zeros(5, np.int64)
@@ -330,8 +331,7 @@ def compare_records(journal, records, contents, stories, counts):
 
     ``contents`` (``int64[2, n, 3]``) receives the contents that came and went: row, place, and the place of the story
     for its first content, else ``NONE``. ``stories`` (``int64[3, m, 2]``) receives the stories that got a record or an
-    heir, with their newest rows, those that ended, and the numbers of the records that live. ``counts`` says how many
-    there are of each.
+    heir, with their newest rows, those that ended, and the numbers of the records that live; ``counts`` how many.
     """
     for j in range(len(journal)):
         before, now = journal[j, 1:], records[journal[j, 0]]

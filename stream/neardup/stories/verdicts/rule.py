@@ -102,10 +102,6 @@ class Arrivals(NamedTuple):
     contents: npt.NDArray[np.uint64]
     sizes: npt.NDArray[np.int64]
 
-    def part(self, first: int, end: int) -> Arrivals:
-        """Return some consecutive arrivals."""
-        return Arrivals._make(column[first:end] for column in self)
-
 
 def is_document(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Return which arrivals of a log are documents, ``bool[n]``."""
@@ -158,15 +154,15 @@ def _arrive(accepted, place, batch, rows, out):
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
 
 
-@kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64", direct=True)
-def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
-    """Decide arrivals from ``first`` on, in their order; see the module for the rule.
+@kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64, i64", direct=True)
+def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
+    """Decide arrivals from ``first`` to ``end``, in their order; see the module for the rule.
 
-    Return the index of the first arrival that is not decided: the number of arrivals, or the index of a document
-    that needs comparisons, which are asked for in ``comparing``. The caller has made room for the rows and in the maps.
+    Return the index of the first arrival that is not decided: ``end``, or the index of a document that needs
+    comparisons, which are asked for in ``comparing``. The caller has made room for the rows and in the maps.
     The pairs of arrival i are ``[pairs.starts[i], pairs.starts[i + 1])``.
     """
-    for i in range(first, len(arrivals.places)):
+    for i in range(first, end):
         verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
         verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
         verdicts.similarities[i], verdicts.equal[i], verdicts.late[i] = 0.0, False, False
@@ -183,9 +179,9 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
         elif arrivals.kinds[i] == JUDGED:
             judge(columns, rules, arrivals, i, pairs, verdicts)
         elif not decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
-            ask_ahead(columns, rules, arrivals, DOCUMENT, pairs, comparing, i + 1)
+            ask_ahead(columns, rules, arrivals, DOCUMENT, pairs, comparing, i + 1, end)
             return i
-    return len(arrivals.places)
+    return end
 
 
 @inlined
