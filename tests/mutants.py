@@ -258,9 +258,9 @@ MUTANTS = (
     ),
     Mutant(
         "a control row is applied one row late", "simulation", "stream/neardup/pairs/pipeline.py",
-        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self.scheme.by_content)\n",
-        "        batch, items = rows.batch, rows.items_of(self.shard, by_content=self.scheme.by_content)\n"
-        "        if self.shard.grown and first < batch.size and self.table.slot_end == self.shard.settled:\n"
+        "        items = rows.items_of(self.shard, by_content=self.scheme.by_content)\n",
+        "        items = rows.items_of(self.shard, by_content=self.scheme.by_content)\n"
+        "        if self.shard.grown and first < rows.batch.size and self.table.slot_end == self.shard.settled:\n"
         "            before = Shard(self.shard.number, self.shard.grown[-1][1])\n"
         "            items.kinds[first] = rows.items_of(before, by_content=True).kinds[first]\n",
         (GROWTH,),

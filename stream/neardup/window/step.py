@@ -87,6 +87,8 @@ def run(store, limits, items, first, options, work):
         return first, NO_ROOM, NONE
     heads, state, base = store.heads, store.state, options.base
     journal, found, scratch = work.journal, work.found, work.scratch
+    for i in range(first, min(first + AHEAD, len(items.times))):
+        warm(heads, items.keys[items.key_starts[i] : items.key_starts[i + 1]])
     for i in range(first, len(items.times)):
         if found.length[0] >= options.candidates_max:
             return i, BUDGET_REACHED, NONE

@@ -58,6 +58,7 @@ _COLLECTED_MIN = 1 << 10
 _ROWS_MIN = 64
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10
+_NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
 
 
 class Found(NamedTuple):
@@ -83,7 +84,6 @@ class _Pairs(NamedTuple):
     similarities: npt.NDArray[np.float32]
 
 
-_NO_PAIRS = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:])
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
 # ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 3]``.
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
@@ -102,8 +102,8 @@ class VerdictLimits(NamedTuple):
     lateness: int
     rows: int
     by_content: bool = True
-    story_age: int = int(NO_WINDOW)
-    story_bytes: int = int(NO_WINDOW)
+    story_age: int = _NO_WINDOW
+    story_bytes: int = _NO_WINDOW
     novel: bool = False
 
     @classmethod
@@ -141,7 +141,7 @@ class Decisions:
             story=records.empty(),
         )
         # No pairs and no results of as many arrivals as came last.
-        self._no_pairs, self._comparing = _NO_PAIRS, new_comparing()
+        self._no_pairs, self._comparing = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
         self._before: npt.NDArray[np.int64] | None = None
         self._room = 0  # for so many rows there is room for certain
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
@@ -290,7 +290,7 @@ class Decisions:
         self._before = None
         self.changes = self.pending()
         state, rules = self._columns.state, self._rules
-        if rules.window != NO_WINDOW or state.item(END) - state.item(FIRST) > rules.rows:
+        if rules.window != _NO_WINDOW or state.item(END) - state.item(FIRST) > rules.rows:
             self._pages.release(row_columns.drop(self._columns, rules))
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:

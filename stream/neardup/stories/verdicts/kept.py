@@ -106,8 +106,9 @@ class TableHoldings(Holdings):
             for row in changes.dropped.tolist():
                 self._in_table.pop(row, None)
             self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
-        leaving = [row for row in range(self._first, first) if row in self._in_table] if self._in_table else []
-        self._first = max(self._first, first)
+        in_table = self._in_table
+        leaving = [row for row in range(self._first, first) if row in in_table] if in_table else ()
+        self._first = first if first > self._first else self._first
         if not is_changed and not leaving:
             return
         parts, names = dict[int, bytes](), dict[int, str]()
