@@ -85,8 +85,10 @@ def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
 
 def may_lead(config: Config, common: Common, judged: Judged) -> npt.NDArray[np.bool_]:
     """Return which of m candidates are no pairs and have so much in common that they can lead to a story."""
+    if config.novelty != "words":
+        return np.zeros(len(judged.is_pair), np.bool_)
     is_met = common.conditions & (common.keys >= config.buckets_shared_min) & (judged.similarity >= LEAD_MIN)
-    leads: npt.NDArray[np.bool_] = ~judged.is_pair & is_met & (config.novelty == "words")
+    leads: npt.NDArray[np.bool_] = ~judged.is_pair & is_met
     return leads
 
 

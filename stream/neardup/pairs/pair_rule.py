@@ -273,7 +273,7 @@ def orient(arrived: Matches) -> Matches:
     older, newer, older_times, newer_times, _, _, shared, *_ = arrived
     timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
     swap = timed & (newer_times < older_times)
-    if not swap.any():
+    if not np.count_nonzero(swap):
         return arrived
     older, newer = list(older), list(newer)
     for i in np.flatnonzero(swap).tolist():

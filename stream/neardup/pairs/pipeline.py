@@ -298,13 +298,12 @@ class Matcher:
         is_other = is_near & ~candidates.identical
         documents = documents_of(candidates.items[is_other], candidates.items[is_near], losses)
         self.table.count_pairs(int(np.count_nonzero(is_other)), losses.missed, *documents)
-        rows = np.flatnonzero(judged.is_pair | (may_lead(self.config, common, judged) & leads))
+        rows = (judged.is_pair | may_lead(self.config, common, judged) if leads else judged.is_pair).nonzero()[0]
         if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
             rows = rows[same_collection(batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows]))]
         if read.references is not None:
             rows = rows[~read.references[candidates.items[rows]]]
         met, rows = rows[~judged.is_pair[rows]], rows[judged.is_pair[rows]]
-        every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
@@ -313,12 +312,11 @@ class Matcher:
         pairs = Matches([], [], *NO_MATCHES[2:4], judged.similarity[rows], judged.keys[rows], shared, None, signals)
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
-        return pairs, items, slots, losses, self._leads(batch, every.select(met))
+        every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
+        return pairs, items, slots, losses, self._leads(batch, every.select(met)) if len(met) else NO_LEADS
 
     def _leads(self, batch: Batch, met: Leads) -> Leads:
         """The leads among candidates that are no pairs."""
-        if not len(met.items):
-            return NO_LEADS
         parts = (
             rows[is_lead(self.config, batch.evidence.select(met.items[rows]), self.evidence(met.slots[rows]))]
             for rows in self._parts(batch, met.items, met.slots)
@@ -351,7 +349,9 @@ class Matcher:
         self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]
     ) -> list[npt.NDArray[np.int64]]:
         """Divide comparisons of items with documents of the table, because evidence may be large."""
-        sizes = self.table.ragged_lengths(slots) + np.diff(batch.ragged_starts)[items]
+        if not len(batch.ragged) and 2 * len(items) * batch.fixed.shape[1] <= _COMPARED_BYTES:
+            return [np.arange(len(items))]
+        sizes = self.table.ragged_lengths(slots) + batch.ragged_starts[items + 1] - batch.ragged_starts[items]
         return in_parts(sizes + 2 * batch.fixed.shape[1], _COMPARED_BYTES)
 
     def remove(self, id_: bytes) -> int:

@@ -177,7 +177,7 @@ class Config(Parameters):
         plan: Plan = SCHEMES[self.scheme].plan(self, self.scheme_options)
         return plan
 
-    @property
+    @functools.cached_property
     def tuning(self) -> Tuning:
         """Bands, rows, margin and least score that these settings resolve to."""
         return self.plan.tuning
@@ -187,7 +187,7 @@ class Config(Parameters):
         """Probability that a pair at the threshold is emitted: ``recall``, or what results from ``false_weight``."""
         return self.recall if self.false_weight is None else self.tuning.recall
 
-    @property
+    @functools.cached_property
     def separate(self) -> bool:
         """Whether documents have collections (``neardup.documents.ids``)."""
         return self.collection_field is not None

@@ -262,10 +262,10 @@ def count_pairs(
     state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
 ) -> None:
     """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
-    state[[NEAR_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS]] += np.array([pairs, near, lone])
     parts = int(np.rint(missed * PAIR_PARTS).sum()) if len(missed) else 0
-    whole, state[MISSED_PART] = divmod(int(state[MISSED_PART]) + parts, PAIR_PARTS)
-    state[MISSED_PAIRS] += whole
+    whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
+    for field, count in (NEAR_PAIRS, pairs), (NEAR_DOCUMENTS, near), (LONE_DOCUMENTS, lone), (MISSED_PAIRS, whole):
+        state[field] += count
 
 
 @inlined

@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from neardup.machine.compile import kernel
+
 # Arrays grow by at least one page and at most an eighth, so that the allocated room stays near the used room.
 _GROWTH_DIVISOR = 8
 
@@ -75,11 +77,19 @@ class Pages:
 
     def at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the indices of mapped numbers in the arrays, ``int64[m]``."""
-        pages = self.map[(numbers >> self.page_bits) % len(self.map)].astype(np.int64)
-        return np.asarray(pages << self.page_bits | numbers & ((1 << self.page_bits) - 1))
+        out = np.empty(len(numbers), np.int64)
+        _at(self.map, self.page_bits, np.ascontiguousarray(numbers, np.int64), out)
+        return out
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:
     """Extend an array along its first axis in place, if it is shorter; the new elements are zero."""
     if len(array) < length:
         array.resize((length, *array.shape[1:]), refcheck=False)
+
+
+@kernel("const i32[], i64, const i64[], i64[]", direct=True)
+def _at(pages, bits, numbers, out):
+    for i in range(len(out)):
+        page = pages[(numbers[i] >> bits) % len(pages)]
+        out[i] = (np.int64(page) << bits) | (numbers[i] & ((1 << bits) - 1))

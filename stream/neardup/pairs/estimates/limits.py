@@ -48,9 +48,9 @@ def losses_of(
         >>> losses_of(items, slots, np.array([30, 0, 0], np.int32), np.array([True, False, True])).missed
         array([15.])
     """
-    truncated = np.flatnonzero(uncompared)
-    if not len(truncated):
+    if not np.count_nonzero(uncompared):  # the method ``any`` takes four times as long
         return NO_LOSSES
+    truncated = np.flatnonzero(uncompared)
     owners = items[truncated]
     firsts = np.searchsorted(items, owners)
     candidates = np.searchsorted(items, owners, "right") - firsts
@@ -74,7 +74,7 @@ def documents_of(
         >>> documents_of(np.array([4, 4, 6]), np.array([4, 4, 6]), NO_LOSSES._replace(items=np.array([6, 7])))
         (2, 1)
     """
-    count = int(np.count_nonzero(np.diff(near))) + 1 if len(near) else 0
+    count = int(np.count_nonzero(near[1:] != near[:-1])) + 1 if len(near) else 0
     return count, int(np.count_nonzero(~np.isin(losses.items, paired))) if len(losses.items) else 0
 
 

@@ -79,7 +79,7 @@ def sign_chars(
     """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash, and a sketch has
     ``sketch_bits`` of each row. Instead of ``codes`` a caller can give ``plain`` texts, which are normalised on the
     way."""
-    out, scratch = _results(codes, plain, rows, sketch_bits), _scratch(codes, plain, "chars", k, rows)
+    out, scratch = _arrays(codes, plain, "chars", k, rows, sketch_bits)
     return SignedTexts(*out, *_sign_chars(codes, plain, k, *_numbers(bits, seed), scratch, *out))
 
 
@@ -87,16 +87,9 @@ def sign_words(
     codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int, plain: AsciiTexts = NO_ASCII
 ) -> SignedTexts:
     """Sign texts by k consecutive words, in the same way."""
-    out, scratch = _results(codes, plain, rows, sketch_bits), _scratch(codes, plain, "words", k, rows)
+    out, scratch = _arrays(codes, plain, "words", k, rows, sketch_bits)
     rules = _WordRules(word_tables(), _kept.words)
     return SignedTexts(*out, *_sign_words(codes, plain, k, *_numbers(bits, seed), rules, scratch, *out))
-
-
-def _results(
-    codes: CodePoints, plain: AsciiTexts, rows: int, sketch_bits: int
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    n = len(codes.starts) + len(plain.raw.widths)
-    return np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
 
 
 class _Kept(threading.local):
@@ -111,7 +104,10 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _scratch(codes: CodePoints, plain: AsciiTexts, unit: str, k: int, rows: int) -> _Scratch:
+def _arrays(
+    codes: CodePoints, plain: AsciiTexts, unit: str, k: int, rows: int, sketch_bits: int
+) -> tuple[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]], _Scratch]:
+    """Return the arrays that a kernel fills for these texts, and its scratch."""
     key, longest = (unit, k, rows), max(codes.longest, plain.longest)
     scratch = _kept.scratch.get(key)
     if scratch is None or len(scratch.shingles) < longest:
@@ -120,7 +116,9 @@ def _scratch(codes: CodePoints, plain: AsciiTexts, unit: str, k: int, rows: int)
         scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, text, shingles, tokens)
         if longest <= _KEPT_SHINGLES:
             _kept.scratch[key] = scratch
-    return scratch
+    n = len(codes.starts) + len(plain.raw.widths)
+    out = np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
+    return out, scratch
 
 
 @functools.cache

@@ -62,7 +62,8 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
     """Return the similarity in [0, 1] from the number of equal rows among ``rows``, corrected for agreement by
     chance."""
     chance = 2.0**-bits
-    return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
+    similarity = (rows_equal / rows - chance) / (1 - chance)
+    return np.asarray(np.minimum(np.maximum(similarity, 0.0), 1.0))
 
 
 @kernel("const u8[,], u64, u64[], u64[,]", direct=True)

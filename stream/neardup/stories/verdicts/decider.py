@@ -185,7 +185,7 @@ class Decider:
         """
         decisions, first_place = self.decisions, self._places
         relations, offset, new = list[Relations](), self._offset(), NOTHING_NEW
-        with self.step():
+        with step(self):
             verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if texts is not None and self._is_novel:
