@@ -19,6 +19,8 @@ from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
 
 Worlds = Callable[..., World]
+# Words of titles that share little.
+NAMES = ("Aberdeen", "Boston", "Cologne", "Dunkirk", "Esbjerg", "Florence", "Gothenburg")
 
 
 def lines_of(world: World) -> dict[int, list[dict[str, Any]]]:
@@ -180,15 +182,16 @@ def test_a_matcher_that_stands_still_holds_back_verdicts_and_nothing_else(worlds
 
 def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) -> None:
     """Each has its own verdicts, and ``documents.unique`` follows the one that has a filter, until the filter of the
-    other one takes over where it stopped (14).
+    other one takes over where it stopped (14). The other one also joins stories by their titles.
     """
     world = worlds(verdicts=True)
-    other = worlds(verdicts=True, topic_prefix=world.settings.topic_prefix, threshold=0.75)
+    other = worlds(verdicts=True, topic_prefix=world.settings.topic_prefix, threshold=0.75, scheme="signals:title=0.9")
+    documents = [document._replace(title=f"{NAMES[n % 7]} in the news") for n, document in enumerate(feed(120))]
     assert world.topics.documents == other.topics.documents
     for each, roles in ((world, (SIGN, MATCH, LINK, FILTER)), (other, (SIGN, MATCH, LINK))):
         for role in roles:
             each.place(role)
-    other.load(feed(80))  # its producer took the place of the other one, which has the same name
+    other.load(documents[:80])  # its producer took the place of the other one, which has the same name
 
     def have_decided(count: int) -> bool:
         """Also give the other one its turns: members that do not poll leave their group."""
@@ -208,14 +211,18 @@ def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) 
     early.leave()
     world.places[3].leave()
     other.place(FILTER, start=world.names.generation)
-    other.load(feed(120)[80:])
+    other.load(documents[80:])
     other.run(lambda: have_decided(120), "all have a verdict")
     for each in (world, other):
         each.settle()
         check_verdicts(each)
+    joined = [line["status"] for lines in lines_of(other).values() for line in lines if line.get("signal") == "title"]
+    assert joined
+    assert set(joined) == {"update"}
+    assert not any(line.get("signal") for lines in lines_of(world).values() for line in lines)
     before, after = statuses(world), statuses(other)
     assert [record[2:6] for record in world.records(world.topics.unique)] == [
         record[2:6]
         for record in world.records(world.topics.documents)
-        if (before if record.offset < stopped[record.partition] else after)[record[:2]] == "original"
+        if (before if record.offset < stopped[record.partition] else after)[record[:2]] != "duplicate"
     ]

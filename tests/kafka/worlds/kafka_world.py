@@ -90,7 +90,10 @@ class World:
 
     def load(self, documents: Sequence[Document], timestamp_ms: int | None = None) -> None:
         """Commit documents to their topic, keyed by id; ``timestamp_ms`` is the timestamp of the messages."""
-        rows = [{"id": d.id, "text": d.text, "timestamp": d.timestamp} for d in documents]
+        rows = [
+            {"id": d.id, "text": d.text, "timestamp": d.timestamp, **({"title": d.title} if d.title else {})}
+            for d in documents
+        ]
         self.send([(str(row["id"]).encode(), orjson.dumps(row)) for row in rows], timestamp_ms)
 
     def send(self, messages: Sequence[tuple[bytes | None, bytes | None]], timestamp_ms: int | None = None) -> None:
