@@ -24,6 +24,7 @@ class Source(NamedTuple):
 
 # Name of the folder of a set (``LabelledSet.folder``) -> its source.
 SOURCES: dict[str, Source] = {
+    "abt_buy": Source("https://github.com/dchud/ddbench", "3bbedeaea67dc1b53bcd2e7d34c7da7e4edfdb66", "data/abt-buy"),
     "scoop": Source(
         "https://github.com/janitrai/scoop", "e2a4726d49820c795862435a24e9dce3a17a8abb", "backend/testdata"
     ),

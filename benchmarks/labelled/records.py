@@ -67,6 +67,18 @@ def publications(folder: Path, *, files: tuple[str, str] = ("DBLP2", "ACM"), oth
     return Labelled(added, [Document(f"{other}/{row['id']}", fields=row) for row in theirs], truth)
 
 
+def offers(folder: Path) -> Labelled:
+    """The names of offers of two shops, and the perfect mapping between them."""
+    ours, theirs, mapping = (
+        _rows(folder / f"data/abt-buy/{name}.csv", "latin-1") for name in ("Abt", "Buy", "abt_buy_perfectMapping")
+    )
+    added, probed = (
+        [Document(f"{shop}/{row['id']}", row["name"]) for row in rows]
+        for shop, rows in (("Abt", ours), ("Buy", theirs))
+    )
+    return Labelled(added, probed, {frozenset((f"Abt/{row['idAbt']}", f"Buy/{row['idBuy']}")) for row in mapping})
+
+
 def citations(folder: Path) -> Labelled:
     """Citations as papers print them; the gold pairs cite the same publication."""
     references = ElementTree.parse(folder / "CORA.xml").getroot()

