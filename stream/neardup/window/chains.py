@@ -32,6 +32,7 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined
 from neardup.window.counters import COUNTERS
 from neardup.window.heads import NONE, Heads, read_back
+from neardup.window.pages import index_at
 
 SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 # What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id.
@@ -49,7 +50,6 @@ CONTENT, ID, KEYS = 0, 1, 2
 SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS = 10, 15, 16
 # One slot number is stored for every group of 32 postings: a short scan from it finds the slot of a posting.
 GROUP_BITS = 5
-_BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
 
 # If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
@@ -271,22 +271,19 @@ def count_pairs(
 @inlined
 def slot_index(store, slot):
     """The index of a slot in the slot arrays."""
-    page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
-    return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
+    return index_at(store.slot_map, SLOT_PAGE_BITS, slot)
 
 
 @inlined
 def posting_index(store, posting):
     """The index of a posting in ``links``."""
-    page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
-    return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
+    return index_at(store.posting_map, POSTING_PAGE_BITS, posting)
 
 
 @inlined
 def byte_index(store, number):
     """The index of a byte in ``bytes``; an id lies within one page, ragged evidence takes as many pages as it needs."""
-    page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
-    return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
+    return index_at(store.byte_map, BYTE_PAGE_BITS, number)
 
 
 @inlined

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inlined, kernel
 
 # Arrays grow by at least one page and at most an eighth, so that the allocated room stays near the used room.
 _GROWTH_DIVISOR = 8
@@ -91,5 +91,11 @@ def grow(array: npt.NDArray[np.generic], length: int) -> None:
 @kernel("const i32[], i64, const i64[], i64[]", direct=True)
 def _at(pages, bits, numbers, out):
     for i in range(len(out)):
-        page = pages[(numbers[i] >> bits) % len(pages)]
-        out[i] = (np.int64(page) << bits) | (numbers[i] & ((1 << bits) - 1))
+        out[i] = index_at(pages, bits, numbers[i])
+
+
+@inlined
+def index_at(pages, bits, number):
+    """The index of a number in the arrays; ``pages`` is the map, whose length is a power of two."""
+    page = pages[(number >> bits) & (len(pages) - 1)]
+    return (np.int64(page) << bits) | (number & ((1 << bits) - 1))

@@ -230,15 +230,9 @@ class Broker:
             self._format(java, classpath)
         log = self.folder / "broker.log"
         read_from = log.stat().st_size if log.exists() else 0
-        command = [
-            java,
-            *self.jvm,
-            self._classes(java),
-            f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}",
-            "-cp",
-            classpath,
-        ]
-        command += ["kafka.Kafka", str(self.folder / "server.properties")]
+        command = [java, *self.jvm, self._classes(java), "-cp", classpath]
+        command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.Kafka"]
+        command += [str(self.folder / "server.properties")]
         with log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", BECOME_JAVA, str(os.getpid()), *command],
@@ -306,8 +300,8 @@ class Broker:
 
     def _format(self, java: str, classpath: str) -> None:
         properties = self.write_properties()
-        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", f"-XX:SharedArchiveFile={class_archive(java)}"]
-        command += ["-cp", classpath]
+        classes = f"-XX:SharedArchiveFile={class_archive(java)}"
+        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", classes, "-cp", classpath]
         command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.tools.StorageTool"]
         command += ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
         try:

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
 from neardup.window import NO_TIME, NO_WINDOW
+from neardup.window.pages import index_at
 
 # No row, no story; the story of a row that has ended and whose record is gone.
 NONE, GONE = -1, -2
 ROW_PAGE_BITS = 12
-_PAGE_MASK = (1 << ROW_PAGE_BITS) - 1
 # The maps store numbers modulo this, plus one; 0 is an empty entry.
 _MODULUS = (1 << 32) - 1
 # The fields of ``Columns.state``. Those from ``RECORDS`` on are of ``records``: records in use or free, free ones,
@@ -78,8 +78,7 @@ ROW_COLUMNS = Columns._fields[1:14]
 @inlined
 def row_at(columns, number):
     """Return the index of a row in the arrays."""
-    page = columns.page_map[(number >> ROW_PAGE_BITS) % len(columns.page_map)]
-    return (np.int64(page) << ROW_PAGE_BITS) | (number & _PAGE_MASK)
+    return index_at(columns.page_map, ROW_PAGE_BITS, number)
 
 
 @inlined
