@@ -21,6 +21,7 @@ DOCUMENTS = stories(160)
 EARLIER, LATER = DOCUMENTS[:120], DOCUMENTS[120:]
 STEP_DOCUMENTS = 6  # so that the log has many messages
 SESSION_SECONDS = 3.0
+LONG_SESSION = {"session.timeout.ms": 30_000}
 
 
 class Counts(Silent):
@@ -77,10 +78,12 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
     world = worlds(standbys=1)
     killed, survivor = (world.names.worker(MATCH, instance) for instance in ("0", "1"))
     port = free_port()
-    short = {"session.timeout.ms": round(SESSION_SECONDS * 1_000)}
+    limits = {"step_messages_max": STEP_DOCUMENTS}
     with closing(
-        Deployment(world.kafka.bootstrap_servers, tmp_path, short, {"step_messages_max": STEP_DOCUMENTS}, **world.given)
+        Deployment(world.kafka.bootstrap_servers, tmp_path, LONG_SESSION, limits, **world.given)
     ) as deployment:
+        # A survivor that stands still for longer than its own session takes over its own shard, too.
+        short = deployment.written("short.properties", session_timeout_ms=round(SESSION_SECONDS * 1_000))
 
         def shown() -> list[tuple[str, list[str]]]:
             done = deployment.run("status", "--json")
@@ -91,7 +94,7 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
 
         start = ("--from", "earliest", "--supervised", "--instance")
         deployment.start(SIGN, *start, "0")
-        process = deployment.start(MATCH, *start, "0")
+        process = deployment.start(MATCH, *start, "0", "--kafka-config", short)
         deployment.start(MATCH, *start, "1", "--health-port", str(port))
         world.load(EARLIER)
         wait_until(lambda: world.pairs() == world.expected(EARLIER), "the first documents are matched")

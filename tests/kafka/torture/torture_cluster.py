@@ -17,12 +17,14 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import limited
 from broker import BECOME_JAVA
 from brokers import Brokers
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 from import_path import SOURCES
 from kafka import KafkaAdminClient
@@ -189,9 +191,16 @@ class Cluster:
         """Add partitions to the topic of documents, and first to those that mirror it; who reads is to notice."""
         client = AdminClient({"bootstrap.servers": self.brokers.bootstrap, "log_level": 0})
         topics = self.names.topics
+
+        def grown(wanted: NewPartitions) -> None:
+            try:
+                client.create_partitions([wanted])[wanted.topic].result()
+            except KafkaException as error:  # the answer to the request before may have been lost
+                if f"already has {DOCUMENTS_PARTITIONS_GROWN} partition" not in str(error):
+                    raise
+
         for topic in (topics.unique, topics.verdicts, topics.documents):
-            wanted = NewPartitions(topic, DOCUMENTS_PARTITIONS_GROWN)
-            patient("more partitions", lambda: [done.result() for done in client.create_partitions([wanted]).values()])  # noqa: B023
+            patient("more partitions", partial(grown, NewPartitions(topic, DOCUMENTS_PARTITIONS_GROWN)))
 
     def grow_shards(self, shards: int) -> None:
         """Add shards to the running stream, as an administrator does."""
