@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
@@ -151,15 +152,6 @@ def find_java() -> str:
     return java
 
 
-def class_archive(java: str) -> Path:
-    """Return where the classes that a broker loads are kept, parsed, for a version of Java: it halves the time of a
-    start. Java itself refuses one that does not fit it."""
-    installed = Path(java).resolve()
-    key = hashlib.sha256(f"{installed} {installed.stat().st_mtime_ns}".encode()).hexdigest()[:8]
-    folder = resolve_jars()
-    return folder.with_name(f"{folder.name}-{key}.jsa")
-
-
 def tail(text: str, lines_max: int = LOG_TAIL_LINES) -> str:
     """Return the last lines of a text."""
     return "\n".join(text.splitlines()[-lines_max:])
@@ -181,7 +173,6 @@ class Broker:
         self.settings = dict(settings or {})
         self.folder: Path | None = None
         self.process: subprocess.Popen[bytes] | None = None
-        self.archive: Path | None = None  # written by a process that ends politely
 
     @property
     def bootstrap(self) -> str:
@@ -230,9 +221,8 @@ class Broker:
             self._format(java, classpath)
         log = self.folder / "broker.log"
         read_from = log.stat().st_size if log.exists() else 0
-        command = [java, *self.jvm, self._classes(java), "-cp", classpath]
-        command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.Kafka"]
-        command += [str(self.folder / "server.properties")]
+        command = [java, *self.jvm, f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "-cp", classpath]
+        command += ["kafka.Kafka", str(self.folder / "server.properties")]
         with log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", BECOME_JAVA, str(os.getpid()), *command],
@@ -265,11 +255,7 @@ class Broker:
         return self.start()
 
     def close(self) -> None:
-        """Kill the process and remove its data. The first ends politely, since it leaves its classes to the next."""
-        if self.archive is not None:
-            self.stop()
-            with contextlib.suppress(FileNotFoundError):
-                self.archive.rename(class_archive(find_java()))
+        """Kill the process and remove its data."""
         self.kill()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -282,7 +268,12 @@ class Broker:
             self.close()
             raise
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
         self.close()
 
     def _reap(self) -> None:
@@ -290,18 +281,9 @@ class Broker:
             self.process.wait(STOP_SECONDS_MAX)
             self.process = None
 
-    def _classes(self, java: str) -> str:
-        """The option that reads the archive of classes, or writes one where there is none."""
-        kept = class_archive(java)
-        if kept.exists():
-            return f"-XX:SharedArchiveFile={kept}"
-        self.archive = kept.with_suffix(f".{self.port}")
-        return f"-XX:ArchiveClassesAtExit={self.archive}"
-
     def _format(self, java: str, classpath: str) -> None:
         properties = self.write_properties()
-        classes = f"-XX:SharedArchiveFile={class_archive(java)}"
-        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", classes, "-cp", classpath]
+        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", "-cp", classpath]
         command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.tools.StorageTool"]
         command += ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
         try:

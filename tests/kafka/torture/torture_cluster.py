@@ -158,7 +158,7 @@ class Cluster:
 
     def start(self) -> None:
         self.brokers.start()
-        self._topics("create")
+        patient("topics", lambda: self._topics("create"))
         for role in ROLES:
             for _ in range(self.wanted(role)):
                 self.add(role)
