@@ -137,3 +137,30 @@ def test_records_of_a_partition_that_went_in_the_same_poll_are_dropped(harnesses
     polled = consumer.poll(20.0, 10)
     assert found == {0, 1}
     assert (polled.revoked, [(record.partition, record.value) for record in polled.records]) == ((1,), [(0, b"second")])
+
+
+def test_no_record_is_lost_and_no_read_hangs_while_a_leader_is_no_known_broker(
+    harnesses: MakeHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was fenced is named as a leader before it is among the brokers again. The client raises after its
+    position has passed the records, and waits for the answer to a fetch that it never sent."""
+    harness = harnesses()
+    transport, topic = harness.transport(), harness.make_topic(1)
+    reader = transport.reader(topic)
+    try:
+        publish(transport, topic, [b"a", b"b", b"c"])
+        reader.follow({0: 0})
+        found: list[bytes | None] = []
+        harness.wait_until(lambda: bool(found.extend(r.value for r in reader.poll(0.1, 1)) or found), "one is read")
+        manager = reader._client._manager  # type: ignore[attr-defined]
+        with monkeypatch.context() as broken:
+            broken.setattr(manager, "_conns", {})
+            broken.setattr(manager.cluster, "broker_metadata", lambda node: None)
+            found += [record.value for record in reader.poll(0.1, 10)]
+        publish(transport, topic, [b"d"])
+        harness.wait_until(
+            lambda: len(found.extend(r.value for r in reader.poll(0.1, 10)) or found) >= 4, "the rest is read"
+        )
+        assert found == [b"a", b"b", b"c", b"d"]
+    finally:
+        reader.close()

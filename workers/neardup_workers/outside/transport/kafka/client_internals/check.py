@@ -52,7 +52,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
         "wait_for(future, timeout_ms)",
         "cluster",
     ),
-    ClusterMetadata: ("leader_for_partition(partition)",),
+    ClusterMetadata: ("broker_metadata(broker_id)", "leader_for_partition(partition)"),
     AbstractTokenProvider: ("token()",),
     KafkaTCPTransport: ("_sock", "_sock_recv()"),
     KafkaSSLTransport: ("_sock_recv()",),
@@ -64,6 +64,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
         "_next_partition_records",
         "_parse_fetched_data(completed_fetch)",
         "_paused_partition_records",
+        "_select_read_replica(tp)",
         "send_fetches()",
     ),
     Fetcher.PartitionRecords: (

@@ -33,7 +33,7 @@ class Budget:
 
 def read_batches_with(client: KafkaConsumer, read: Read, budget: Budget) -> None:
     """Make one consumer return the records of ``read``, within a budget. The client still checks batches and
-    transactions.
+    transactions, and asks no node that is not among the brokers.
 
     Needs ``Fetcher.PartitionRecords``, which the fetcher looks up on itself for every fetch, and ``Fetcher._append``,
     whose result the fetcher subtracts from the number of records that a poll may still return.
@@ -49,6 +49,25 @@ def read_batches_with(client: KafkaConsumer, read: Read, budget: Budget) -> None
         return taken if budget.left_bytes > 0 else max_records
 
     fetcher._append = appended
+    _ask_only_brokers(client)
+
+
+def _ask_only_brokers(client: KafkaConsumer) -> None:
+    """Let the client ask for new metadata where a leader is not among the brokers: it died, or has just returned.
+
+    Else the client raises after its position has passed the records at hand, which are lost, and it waits without end
+    for the answer to the fetch that it has not sent.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L225
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L282
+    """
+    fetcher, cluster = client._fetcher, client._manager.cluster
+    select = fetcher._select_read_replica
+
+    def selected(log: Any) -> Any:
+        node = select(log)
+        return None if node is None or cluster.broker_metadata(node) is None else node
+
+    fetcher._select_read_replica = selected
 
 
 def partition_records(read: Read, budget: Budget) -> Callable[..., Any]:
