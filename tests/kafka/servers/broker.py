@@ -65,11 +65,12 @@ SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After a SIGKILL the controller refuses the node until its old session ends: 9 s by default.
-    "broker.session.timeout.ms": "3000",
+    "broker.session.timeout.ms": "30000",  # a machine that stands still for seconds does not fence its only node
     "broker.heartbeat.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "16777216",  # default 128 MiB, a quarter of the heap below
 }
+# After a SIGKILL the controller refuses the node until its old session ends.
+AFTER_KILL: Mapping[str, str] = {"broker.session.timeout.ms": "3000"}
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 # C1 alone saves two thirds of the processor time of a start and compiles nothing later; a warm broker is slower.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
@@ -173,6 +174,7 @@ class Broker:
         self.settings = dict(settings or {})
         self.folder: Path | None = None
         self.process: subprocess.Popen[bytes] | None = None
+        self.killed = False
 
     @property
     def bootstrap(self) -> str:
@@ -219,6 +221,8 @@ class Broker:
         if self.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="neardup-kafka-"))
             self._format(java, classpath)
+        else:
+            self.write_properties()
         log = self.folder / "broker.log"
         read_from = log.stat().st_size if log.exists() else 0
         command = [java, *self.jvm, f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "-cp", classpath]
@@ -240,13 +244,14 @@ class Broker:
             try:
                 self.process.wait(STOP_SECONDS_MAX)
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                self.kill()
         self._reap()
 
     def kill(self) -> None:
         """End the process by SIGKILL; the next start recovers the data that was not flushed."""
         if self.process is not None and self.running:
             self.process.kill()
+            self.killed = True
         self._reap()
 
     def restart(self) -> Self:
@@ -320,7 +325,7 @@ class Broker:
             "controller.quorum.voters": f"1@{HOST}:{self.controller_port}",
             "log.dirs": f"{self.folder}/data",
         }
-        return {**SETTINGS, **own, **self.settings}
+        return {**SETTINGS, **(AFTER_KILL if self.killed else {}), **own, **self.settings}
 
     def wait_until_started(self, read_from: int) -> None:
         """Return when the log, from this point on, says that the process serves; kill the process if it never does."""

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from broker import SHORT_LIVED, Broker
+from broker import AFTER_KILL, SHORT_LIVED, Broker
 from ports import HOST
 
 # Several nodes share a machine with the workers.
@@ -42,7 +42,7 @@ class Brokers:
                 "node.id": str(i), "controller.quorum.voters": voters, "default.replication.factor": replicas,
                 "min.insync.replicas": in_sync, "offsets.topic.replication.factor": replicas,
                 "transaction.state.log.replication.factor": replicas, "transaction.state.log.min.isr": in_sync,
-                **(settings or {}),
+                **AFTER_KILL, **(settings or {}),
             }  # fmt: skip
 
     @property
