@@ -99,15 +99,15 @@ bench: $(STAMP)  ## speed, memory and recall, next to the peers
 	$(BIN)/python -m benchmarks
 
 results: DATA ?= ../shared/data
-results: $(STAMP)  ## labelled pairs, what a drop loses and planted quotes, into docs/RESULTS.md (DATA: the folder of the sets)
+results: $(STAMP)  ## labelled pairs and planted quotes, into docs/RESULTS.md, what a drop loses, into docs/LOST.md (DATA: the folder of the sets)
 	$(BIN)/python -m benchmarks.labelled --data $(DATA) --write docs/RESULTS.md
-	$(BIN)/python -m benchmarks.typed.lost --data $(DATA) --write docs/RESULTS.md
+	$(BIN)/python -m benchmarks.lost --data $(DATA) --write docs/LOST.md
 	$(BIN)/python -m benchmarks.typed.novelty docs/RESULTS.md
 	$(BIN)/python -m benchmarks.pages.quotes docs/RESULTS.md
 
 peers: DATA ?= ../shared/data
-peers: $(STAMP)  ## programs that drop near-duplicates as typed, into docs/RESULTS.md (each in an environment of its own)
-	$(BIN)/python -m benchmarks.typed --data $(DATA) --write docs/RESULTS.md
+peers: $(STAMP)  ## programs that drop near-duplicates as typed (each in an environment of its own)
+	$(BIN)/python -m benchmarks.typed --data $(DATA)
 
 bench-kafka: $(STAMP)  ## the workers on a real broker
 	$(BIN)/python -m benchmarks.kafka

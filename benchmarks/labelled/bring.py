@@ -28,6 +28,9 @@ SOURCES: dict[str, Source] = {
     "scoop": Source(
         "https://github.com/janitrai/scoop", "e2a4726d49820c795862435a24e9dce3a17a8abb", "backend/testdata"
     ),
+    "mccormick_minhash": Source(
+        "https://github.com/chrisjmccormick/MinHash", "b3b334341b4d064faad49d066ee15456f1178051", "data"
+    ),
 }
 
 

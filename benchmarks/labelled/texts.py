@@ -31,10 +31,18 @@ def programs(folder: Path) -> Labelled:
 
 def planted(folder: Path, count: int = 1000) -> Labelled:
     """Articles of which ten (of 1,000) or twenty (of 2,500) were copied with small changes."""
+    folder = folder_of_articles(folder)
     rows = (folder / f"articles_{count}.train").read_text(encoding="utf-8").splitlines()
     truth = (folder / f"articles_{count}.truth").read_text(encoding="utf-8").splitlines()
     documents = [Document(id_, text) for id_, _, text in (row.partition(" ") for row in rows)]
     return Labelled(documents, [], {frozenset(line.split()) for line in truth if line.strip()})
+
+
+def folder_of_articles(folder: Path) -> Path:
+    """Where the files of McCormick's articles are: in the folder, or in the one that ``benchmarks.labelled.bring``
+    makes there."""
+    brought = folder / "data"
+    return brought if brought.is_dir() else folder
 
 
 def articles_of_pages(folder: Path) -> Score:

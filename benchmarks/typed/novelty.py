@@ -1,7 +1,7 @@
 """S26: what the preset of news keeps and drops, where the form of a text repeats and what it says does not.
 
 Made texts: releases of companies in one form, bulletins of a toll that rises, corrections, floods of notices. Then the
-pairs that people judged (``benchmarks.typed.lost``): each pair by itself, and the stories of the whole wire.
+pairs that people judged (``benchmarks.lost``): each pair by itself, and the stories of the whole wire.
 
 ``python -m benchmarks.typed.novelty FILE`` puts what is missed into a document, as ``make results`` does.
 """
@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, product
 
 from benchmarks.labelled.__main__ import between
+from benchmarks.lost.judged import COPY, SETS, Judged, documents_of, rows_in
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, Target, write_table
-from benchmarks.typed.lost import COPY, SETS, Judged, documents_of, rows_in
 from neardup import Config, Deduplicator, Document
 from neardup_workers.outside.settings.presets import PRESETS
 

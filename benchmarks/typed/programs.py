@@ -32,7 +32,8 @@ _LOOK_SECONDS = 0.05  # between two looks at the memory
 class Peer(NamedTuple):
     """A program: its script, and what pip installs for it.
 
-    ``first``: of documents that are alike it keeps the first, not any of them. ``hub``: it loads a model from a hub.
+    ``first``: of documents that are alike it keeps the first, not any of them. ``hub``: it loads a model from a hub,
+    unless ``HF_HUB_OFFLINE`` is set. ``settings`` say in words what the script sets.
     """
 
     title: str
@@ -40,6 +41,7 @@ class Peer(NamedTuple):
     packages: tuple[str, ...] = ()
     first: bool = True
     hub: bool = False
+    settings: str = ""
 
 
 _DATATROVE = ("datatrove[io,processing]", "spacy")
@@ -58,11 +60,13 @@ PEERS: dict[str, Peer] = {
 
 
 class Run(NamedTuple):
-    """What a program did: seconds by the clock, most bytes of its processes together, ids that it kept."""
+    """What a program did: seconds by the clock, most bytes of its processes together, ids that it kept, seconds of
+    processor time of all its processes."""
 
     seconds: float
     resident: int
     kept: set[str]
+    processor: float = 0.0
 
 
 def parsed(
@@ -142,29 +146,37 @@ def run(peer: Peer, documents: Sequence[Document], environment: Path, seconds_ma
         typed = Path(folder, "typed").with_suffix(".sh" if script.suffix == ".sh" else ".py")
         typed.write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
         with Path(folder, "said").open("wb") as said:
-            begin = time.perf_counter()
+            looked: dict[str, int] = {}
+            begin, waited = time.perf_counter(), _waited()
             process = subprocess.Popen(
                 ["sh" if typed.suffix == ".sh" else environment / "python", typed],
                 cwd=folder, stdout=said, stderr=said, start_new_session=True,
                 env=os.environ | {
                     "PATH": f"{environment}{os.pathsep}{os.environ['PATH']}", "HF_HOME": folder,
-                    "HF_HUB_OFFLINE": str(int(not peer.hub)),
+                    "HF_HUB_OFFLINE": os.environ.get("HF_HUB_OFFLINE", str(int(not peer.hub))),
                     "PYTHONDONTWRITEBYTECODE": "",  # users keep what is compiled
                 },
             )  # fmt: skip
             resident = 0
             while process.poll() is None:
-                resident = max(resident, _resident(process.pid))
+                resident = max(resident, _looked_at(process.pid, looked))
                 if time.perf_counter() - begin > seconds_max:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
                     raise RuntimeError(f"ended after {seconds_max:,.0f} s without a result")
                 time.sleep(_LOOK_SECONDS)
             seconds = time.perf_counter() - begin
+            processor = max(_waited() - waited, sum(looked.values()) / os.sysconf("SC_CLK_TCK"))
         if process.returncode:
             raise RuntimeError(f"failed: {_last_line(Path(folder, 'said').read_text(errors='replace'))}")
         kept = {json.loads(line)["id"] for line in _kept(Path(folder))}
-    return Run(seconds, resident, kept)
+    return Run(seconds, resident, kept, processor)
+
+
+def _waited() -> float:
+    """Seconds of processor time of all processes that this one waited for, with those that they waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _line(document: Document) -> str:
@@ -172,13 +184,19 @@ def _line(document: Document) -> str:
     return json.dumps({name: value for name, value in row.items() if value is not None}, ensure_ascii=False) + "\n"
 
 
-def _resident(session: int) -> int:
-    """Resident bytes of all processes of a session, pages that they share counted for each; Linux only."""
+def _looked_at(session: int, used: dict[str, int]) -> int:
+    """Resident bytes of all processes of a session, pages that they share counted for each; Linux only.
+
+    ``used`` keeps of each process the ticks of processor time at the last look: a process whose parent ended before it
+    is waited for by no process of the session.
+    """
     pages = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # a process may end meanwhile
             fields = stat.read_text().rpartition(")")[2].split()
-            pages += int(fields[21]) if int(fields[3]) == session else 0
+            if int(fields[3]) == session:
+                pages += int(fields[21])
+                used[stat.parent.name] = int(fields[11]) + int(fields[12])
     return pages * resource.getpagesize()
 
 

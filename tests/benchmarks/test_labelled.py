@@ -178,3 +178,14 @@ def test_a_public_set_is_brought_from_one_commit_of_its_repository(tmp_path: Pat
     bring(Source(str(repository), done.stdout.strip(), "data"), tmp_path / "set")
     assert (tmp_path / "set/data/one.txt").read_text() == "one"
     assert SOURCES.keys() <= {one.folder for one in SETS.values()}
+
+
+def test_planted_copies_are_read_where_they_are_brought(tmp_path: Path) -> None:
+    """In the folder of the set, or in the one of the repository below it."""
+    for folder in (tmp_path / "plain", tmp_path / "brought/data"):
+        folder.mkdir(parents=True)
+        (folder / "articles_1000.train").write_text("t1 a text\nt2 a text\n")
+        (folder / "articles_1000.truth").write_text("t1 t2\n")
+    plain = texts.planted(tmp_path / "plain")
+    assert plain.truth == {pair("t1", "t2")}
+    assert texts.planted(tmp_path / "brought") == plain
