@@ -30,6 +30,7 @@ from neardup.window.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
+    CHANGES,
     FINISHED,
     FIRST_TIME,
     GROUP_BITS,
@@ -142,7 +143,7 @@ class BandTable:
         """Close the step and give back the pages of what has left the window."""
         assert self._before is not None, "no step is open"
         self._before = None
-        self._work.journal.counts.fill(0)
+        self._work.journal.counts[:CHANGES] = 0
         oldest = self.oldest
         if oldest == self._released[0]:
             return

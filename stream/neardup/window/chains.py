@@ -17,9 +17,9 @@ unless it is known to be a copy (``COPIED``): the shard that holds the content l
 that goes elsewhere now, a later copy leaves a mark, a slot with all postings and without evidence. It takes the place
 of the content in the buckets, and hides it from what may pair with the marked one.
 
-``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
-Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
-to the journal, so that ``undo`` can restore it. To forget appended data, ``undo``'s caller sets the counters back.
+``run`` returns early if an array must grow, before it touches the next item. Before it overwrites data of an older item
+(the head of a bucket, a link, flags), it writes them to the journal, from which ``undo`` restores them. To forget
+appended data, the caller of ``undo`` sets the counters back.
 """
 
 from __future__ import annotations
@@ -35,15 +35,13 @@ from neardup.window.heads import NONE, Heads, read_back
 from neardup.window.pages import index_at
 
 SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
-# What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id.
-OWN, FOREIGN, REMOVAL = np.uint8(0), np.uint8(1), np.uint8(2)
-# Added to the kind of an item: some shard holds an eligible copy of it for certain.
-COPIED = np.uint8(4)
+# What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id; added to the kind of an
+# item: some shard holds an eligible copy of it for certain.
+OWN, FOREIGN, REMOVAL, COPIED = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4)
 # The stored time of an untimed item that arrived before the first event time.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 # More items, bytes or candidates than there can be, and small enough for additions without overflow.
-NO_LIMIT = 1 << 62
-NO_WINDOW = np.int64(np.iinfo(np.int64).max)
+NO_LIMIT, NO_WINDOW = 1 << 62, np.int64(np.iinfo(np.int64).max)
 # Postings of a slot before its bucket keys.
 CONTENT, ID, KEYS = 0, 1, 2
 
@@ -55,13 +53,15 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 # If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
 # a bucket. To find them, a probe reads ``FURTHER`` times as many further postings as a bucket has candidates at most.
 OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
+# A walk keeps so many of them, and a few numbers, for so many buckets of each of the first keys (``find_oldest``).
+KEPT_OLDEST, KEPT_HEAD, KEPT_WAYS, KEPT_KEYS = 256, 5, 4, 64
 # A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that.
 UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 8_192
 # The expected pairs that a truncated probe misses are counted in such parts of a pair.
 PAIR_PARTS = 1 << 20
 
-# The three lists of the journal.
-HEADS, LINKS, FLAGS = 0, 1, 2
+# The three lists of the journal, and how often flags have changed or were restored.
+HEADS, LINKS, FLAGS, CHANGES = range(4)
 # Why ``run`` returned.
 FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED, NO_ROOM = range(6)
 
@@ -162,7 +162,7 @@ class Items(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """The values that a step overwrote, oldest first; ``counts`` holds the lengths of the three lists."""
+    """The values that a step overwrote, oldest first; ``counts``: the lengths of the three lists, and ``CHANGES``."""
 
     head_keys: npt.NDArray[np.uint64]
     head_postings: npt.NDArray[np.int64]
@@ -174,9 +174,8 @@ class Journal(NamedTuple):
 
 
 class CandidateBuffer(NamedTuple):
-    """The candidates of a run: the item (position in the batch), the slot, whether the contents are equal, what is
-    ``left``: in a walk that counts, the common keys that are missing; after a walk within limits, at the first
-    candidate of the item, the documents that were not compared."""
+    """The candidates of a run: position of an item in the batch, slot, whether the contents are equal, what is left: in
+    a walk that counts, missing common keys; after one within limits, at the first candidate, documents not compared."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
@@ -187,9 +186,8 @@ class CandidateBuffer(NamedTuple):
 
 class Scratch(NamedTuple):
     """For each key of the current item: the head of its bucket, its index, the target of a new posting. Of a walk in
-    rounds also the buckets that it has not walked to the end, and for each key the posting of the next round and the
-    newer posting that links to it. Of a walk bucket by bucket the oldest postings of the bucket, as far as it has read.
-    """
+    rounds the buckets that it has not walked to the end, the posting of the next round and the newer one that links to
+    it. Of a walk bucket by bucket the oldest postings that it has read; ``kept`` are those of walks before it."""
 
     heads: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int64]
@@ -198,6 +196,7 @@ class Scratch(NamedTuple):
     current: npt.NDArray[np.int64]
     newer: npt.NDArray[np.int64]
     oldest: npt.NDArray[np.int64]
+    kept: Annotated[npt.NDArray[np.int64], "[,]"]
 
 
 class StepOptions(NamedTuple):
@@ -241,7 +240,7 @@ def new_journal(size: int) -> Journal:
     """An empty journal with room for ``size`` entries in each list."""
     return Journal(
         np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
-        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(4, np.int64),
     )  # fmt: skip
 
 
@@ -255,7 +254,9 @@ def new_buffer(size: int) -> CandidateBuffer:
 
 def new_scratch(keys: int) -> Scratch:
     """Room for an item with ``keys`` keys."""
-    return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))._replace(oldest=np.empty(OLDEST_MAX, np.int64))
+    kept = np.full((KEPT_WAYS * min(keys, KEPT_KEYS) + 1, KEPT_HEAD + KEPT_OLDEST), NONE)
+    arrays = (np.empty(keys, np.int64) for _ in Scratch._fields[:-2])
+    return Scratch._make([*arrays, np.empty(OLDEST_MAX, np.int64), kept])
 
 
 def count_pairs(

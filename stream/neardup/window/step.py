@@ -16,6 +16,7 @@ from neardup.window.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
+    CHANGES,
     CONTENT,
     COPIED,
     COPIES,
@@ -360,7 +361,7 @@ def set_flag(store, slot, flag, journal):
     index = slot_index(store, slot)
     journal.flag_slots[n] = slot
     journal.flag_values[n] = store.flags[index]
-    journal.counts[FLAGS] = n + 1
+    journal.counts[FLAGS], journal.counts[CHANGES] = n + 1, journal.counts[CHANGES] + 1
     store.flags[index] |= flag
 
 
@@ -395,4 +396,5 @@ def undo(store, journal, base):
         store.links[posting_index(store, journal.link_postings[n])] = journal.link_values[n]
     for n in range(journal.counts[FLAGS] - 1, -1, -1):
         store.flags[slot_index(store, journal.flag_slots[n])] = journal.flag_values[n]
-    journal.counts[:] = 0
+    journal.counts[:CHANGES] = 0
+    journal.counts[CHANGES] += 1

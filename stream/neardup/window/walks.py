@@ -26,9 +26,14 @@ from neardup.machine.memory import prefetch
 from neardup.window.admit import admits, common_min, may_reach
 from neardup.window.chains import (
     CANDIDATES,
+    CHANGES,
     CUTS,
     FURTHER,
     GROUP_BITS,
+    KEPT_HEAD,
+    KEPT_KEYS,
+    KEPT_OLDEST,
+    KEPT_WAYS,
     KEYS,
     MARK,
     NO_LIMIT,
@@ -49,6 +54,13 @@ from neardup.window.chains import (
     slot_of,
 )
 from neardup.window.heads import NONE
+
+# What a walk does with a posting: it considers it, passes it, or passes it and takes it out of the bucket. A posting
+# that is only passed belongs to a content or an id whose key shares the chain.
+_SHOWN, _PASSED, _UNLINKED = range(3)
+# The head of a row of ``Scratch.kept``: where a walk began, how many postings it read and kept, how many of these stand
+# there, and the changes of flags before it. A later one reads so many to come to where it began.
+_FROM, _READ, _STORED, _COUNTED, _CHANGED, _NEWER_MAX = *range(5), 64
 
 
 @inlined
@@ -74,49 +86,147 @@ def walk(store, limits, items, item, top, options, work):
     begun = found.length[0]
     old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
+    newest, end = limits.bucket_candidates - old, begun + limits.probe_candidates - old
     for j in range(KEYS, item.keys):
         posting = scratch.targets[j]
         if found.length[0] - begun == limits.probe_candidates:
             continue  # a bucket that is not walked keeps its links
         scratch.targets[j] = NONE
         newer = NONE
-        visited = read = passed = 0
+        visited = 0
         while posting != NONE:
             slot = slot_of(store, posting, base)
-            index = slot_index(store, slot)
             following = older(store, posting, item.live)
-            hidden = store.flags[index] & SUPERSEDED or slot == top
-            if hidden and posting - first_posting(store, slot, base) >= KEYS:
+            hidden = is_hidden(store, slot, posting, top, base)
+            if hidden == _UNLINKED:
                 if options.add and newer != NONE:
                     relink(store, newer, following, journal)
             else:
                 if newer == NONE:
                     scratch.targets[j] = posting
                 newer = posting
-                if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
-                    if read or (
-                        visited >= limits.bucket_candidates - old
-                        or found.length[0] - begun >= limits.probe_candidates - old
-                    ):
-                        if read >= old:
-                            if old == 0 or further == 0:
-                                state[CUTS] += passed <= old and found.length[0] - begun < limits.probe_candidates
-                                break
-                            further -= 1
-                        read += 1
-                        if in_window(store, limits, index, item):
-                            scratch.oldest[passed % old] = posting
-                            passed += 1
-                    else:
-                        visited += 1
-                        consider(store, limits, items, item, j, posting, options, work)
+                if not hidden:
+                    if visited >= newest or found.length[0] >= end:
+                        break
+                    visited += 1
+                    consider(store, limits, items, item, j, posting, options, work)
             posting = following
-        for n in range(max(passed - old, 0), passed):
+        if posting == NONE:
+            continue
+        count, read, is_cut = find_oldest(store, limits, items, item, j, posting, top, old, further, options, work)
+        further -= max(read - old, 0)
+        state[CUTS] += is_cut and count <= old and found.length[0] - begun < limits.probe_candidates
+        for n in range(max(count - old, 0), count):
             if found.length[0] - begun < limits.probe_candidates:
                 consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
-        state[CUTS] += passed > old
+        state[CUTS] += count > old
     state[CANDIDATES] += found.length[0] - begun
     state[CUTS] += found.length[0] - begun == limits.probe_candidates
+
+
+@inlined
+def is_hidden(store, slot, posting, top, base):
+    """Return what a walk does with a posting."""
+    if not store.flags[slot_index(store, slot)] & SUPERSEDED and slot != top:
+        return _SHOWN
+    return _UNLINKED if posting - first_posting(store, slot, base) >= KEYS else _PASSED
+
+
+@inner
+def find_oldest(store, limits, items, item, j, posting, top, old, further, options, work):
+    """Read on in a bucket, ``old + further`` postings at most; leave the ``old`` oldest in the window of the item in
+    ``oldest``: number n, newest first, at index n modulo ``old``.
+
+    Items of a flood read the same long bucket one after the other. So the end of what a walk has read is kept: a later
+    walk that comes to where it began goes on behind it, and finds what it would have found.
+
+    Returns how many are in the window (where that is more than ``old``, perhaps ``old + 1``), how many it read, and
+    whether it stopped before the end.
+    """
+    scratch, key = work.scratch, items.keys[items.key_starts[item.position] + j]
+    last = len(scratch.kept) - 1  # of walks that keep nothing
+    row = KEPT_WAYS * j + np.int64(key % np.uint64(KEPT_WAYS)) if j < KEPT_KEYS and top == NONE else last
+    way = scratch.kept[row]
+    if 0 <= way[_FROM] <= posting and way[_CHANGED] == work.journal.counts[CHANGES]:
+        read, is_cut = join_kept(store, way, item, posting, old, further, options, work)
+        if read > 0:
+            count = oldest_kept(store, limits, way, item, old, options, work)
+            if count > old:
+                way[_FROM], way[_READ] = posting, read
+                return count, read, is_cut
+    way[_FROM], way[_CHANGED] = posting if row != last else NONE, work.journal.counts[CHANGES]
+    read, passed, is_cut = np.int64(0), np.int64(0), False
+    newer = NONE
+    while posting != NONE:
+        slot = slot_of(store, posting, options.base)
+        following = older(store, posting, item.live)
+        hidden = is_hidden(store, slot, posting, top, options.base)
+        if hidden == _UNLINKED and options.add and newer != NONE:
+            relink(store, newer, following, work.journal)
+        newer = newer if hidden == _UNLINKED else posting
+        if hidden == _SHOWN:
+            if read >= old + further or old == 0:
+                is_cut = True
+                break
+            way[KEPT_HEAD + read % KEPT_OLDEST] = posting
+            read += 1
+            if in_window(store, limits, slot_index(store, slot), item):
+                scratch.oldest[passed % old] = posting
+                passed += 1
+        posting = following
+    way[_READ], way[_STORED], way[_COUNTED] = read, read, min(read, KEPT_OLDEST)
+    return passed, read, is_cut
+
+
+@inner
+def join_kept(store, way, item, posting, old, further, options, work):
+    """Read on to where the walk before began, and go on behind what it has read; keep what is read there. Returns how
+    many postings this read, 0 if that walk is of no use; and whether it stopped before the end."""
+    read, newer = np.int64(0), NONE
+    while posting != way[_FROM]:
+        if posting < way[_FROM] or read == _NEWER_MAX:
+            return np.int64(0), False
+        following = older(store, posting, item.live)
+        hidden = is_hidden(store, slot_of(store, posting, options.base), posting, NONE, options.base)
+        if hidden == _UNLINKED and options.add and newer != NONE:
+            relink(store, newer, following, work.journal)
+        newer = newer if hidden == _UNLINKED else posting
+        read += hidden == _SHOWN
+        posting = following
+    stored, end = way[_STORED], way[_STORED] - way[_COUNTED]
+    while stored > end and way[KEPT_HEAD + (stored - 1) % KEPT_OLDEST] < item.live:
+        stored -= 1
+    known = way[_READ] - (way[_STORED] - stored)
+    left_out = max(known + read - old - further, 0)
+    stored, read = stored - left_out, read + known - left_out
+    if stored <= end:
+        return np.int64(0), False
+    is_cut = left_out > 0
+    posting = older(store, way[KEPT_HEAD + (stored - 1) % KEPT_OLDEST], item.live)
+    while posting != NONE and not is_cut:
+        if is_hidden(store, slot_of(store, posting, options.base), posting, NONE, options.base) == _SHOWN:
+            is_cut = read >= old + further
+            if not is_cut:
+                way[KEPT_HEAD + stored % KEPT_OLDEST] = posting
+                stored, read = stored + 1, read + 1
+        posting = older(store, posting, item.live)
+    way[_STORED], way[_COUNTED] = stored, min(stored - end, KEPT_OLDEST)
+    return read, is_cut
+
+
+@inner
+def oldest_kept(store, limits, way, item, old, options, work):
+    """Leave the ``old`` oldest kept postings in the window of an item in ``oldest``, as ``find_oldest`` does; return
+    how many there are, ``old + 1`` at most."""
+    count, at = np.int64(0), way[_STORED]
+    while count <= old and at > way[_STORED] - way[_COUNTED]:
+        at -= 1
+        posting = way[KEPT_HEAD + at % KEPT_OLDEST]
+        if in_window(store, limits, slot_index(store, slot_of(store, posting, options.base)), item):
+            if count < old:
+                work.scratch.oldest[(old - count) % old] = posting
+            count += 1
+    return count
 
 
 @inlined
