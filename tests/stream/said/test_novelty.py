@@ -15,7 +15,7 @@ from verdict_sequences import NEW_SEQUENCES, TEXTS, WINDOW_SECONDS, words_of
 from neardup import Config, ConfigError, Deduplicator, Document, Verdict
 from neardup.documents.document import Column, DocumentColumns
 from neardup.features.said.names import names_in
-from neardup.features.said.word_tables import _hash_of_word
+from neardup.features.said.word_tables import hash_of_word
 from neardup.features.texts.normalize import NormalForm
 from neardup.features.texts.reading import raw_texts_of
 
@@ -210,10 +210,12 @@ WRECKED = {"ship": "Aurora", "port": "Volterra", "owner": "Nordic Lines"}
         ({"port": "Carrara"}, "update"), ({"ship": "Borealis"}, "update"), ({"owner": "Baltic Ferries"}, "update"),
         ({"ship": "Аврора"}, "update"), ({"port": "Volterra itself"}, "duplicate"), ({"ship": "AURORA"}, "duplicate"),
         ({"ship": "aurora"}, "duplicate"), ({"owner": "The owner"}, "duplicate"), ({"ship": "of"}, "duplicate"),
+        ({"port": "Southern"}, "update"), ({"owner": "Nordic Lines Inc"}, "duplicate"),
     ],
 )  # fmt: skip
 def test_a_name_in_the_place_of_another_is_new(changed: dict[str, str], status: str) -> None:
-    """A correction of a name is kept; a name that is only added or left out, or written otherwise, says nothing."""
+    """A correction of a name is kept, also where a word has runs of it (northern); a name that is only added or left
+    out, or written otherwise, says nothing, as the form of a company does."""
     older, newer = WRECK.format(**WRECKED), WRECK.format(**{**WRECKED, **changed})
     dedup = Deduplicator(Config(**SETTINGS["words"]))
     verdicts = dedup.decide([Document("a", older), Document("b", newer), Document("c", newer.replace(", and", " and"))])
@@ -248,6 +250,24 @@ def test_names_are_those_of_running_text(columns: bool) -> None:
     found = names_in(held, NormalForm())
     for n, expected in enumerate(names):
         own = found.tokens[found.starts[n] : found.starts[n + 1]].tolist()
-        assert own == [_hash_of_word(name) for name in expected.split()]
+        assert own == [hash_of_word(name) for name in expected.split()]
     some = names_in(held, NormalForm(), refused=[0, 6])
     assert some.tokens.tolist() == found.tokens[found.starts[1] :].tolist()
+
+
+@pytest.mark.parametrize(
+    ("again", "status"),
+    [
+        ("The Borealis had left {port} at noon.", "update"), ("The {ship} had left Carrara at noon.", "update"),
+        ("The ferry had left {port} at noon.", "duplicate"),
+        ("The {ship} had left {port} at noon, {port} says.", "duplicate"),
+    ],
+)  # fmt: skip
+def test_a_name_in_one_of_the_places_of_another_is_new(again: str, status: str) -> None:
+    """The other one stands elsewhere too, and occurs less often; one that only occurs more or less says nothing."""
+    body = "The {ship} had left {port} at noon."
+    older, newer = (f"{WRECK} {part}".format(**WRECKED) for part in (body, again))
+    verdicts = Deduplicator(Config(**SETTINGS["words"])).decide([Document("a", older), Document("b", newer)])
+    assert [verdict.status for verdict in verdicts] == ["original", status]
+    if status == "update":
+        assert [word.text for word in verdicts[1].new or ()] == [again.split()[1 if "Borealis" in again else 4]]

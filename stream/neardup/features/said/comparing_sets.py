@@ -1,7 +1,7 @@
 """Comparing word sets: which part of a text another one has said, and which numbers and names of it are new.
 
 The two hashes of each word of the one set are marked in a row of 65,536 bits; a word of the other set has been said if
-one of its hashes is marked. Numbers are compared as ascending rows.
+one of its hashes is marked, a name if both are. Numbers are compared as ascending rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from neardup.features.said.word_sets import (
     NUMBERS_UNIT,
     WEIGHTS,
     WORDS_UNIT,
+    repeats_of,
 )
 from neardup.machine.compile import inlined, inner, kernel
 
 _BITS_UNITS = (1 << 16) // 64
-_SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
+_ONE, _SIX, _LOW_SIX = np.uint64(1), np.uint64(6), np.uint64(63)
+_BOTH = 2  # hashes of a word
 
 
 def numbers_of(sets: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
@@ -46,7 +48,7 @@ def said_parts(
         The part of what each says that the other says, by weight, ``float64[m]`` in [0, 1]; 0 for a set without words
         and numbers. And the number of its numbers that the other lacks, ``int64[m]``, with those of its repeats if the
         other has a number that it lacks; 1 more if the text has more than its set holds. And how many of its names the
-        other lacks, ``int64[m]``, if it lacks a name of the other.
+        other lacks, ``int64[m]``, if it lacks a name of the other or has it less often.
     """
     m = len(newer[1]) - 1
     said, (new, names) = np.empty(m), np.empty((2, m), np.int64)
@@ -65,17 +67,18 @@ def _compare(newer, newer_starts, older, older_starts, bits, said, new, names):
             _mark(bits, older[n])
         total, found, names[i] = np.int64(0), np.int64(0), np.int64(0)
         first = a + HEADER_UNITS
-        repeats, older_repeats = np.int64(newer[a + CUT_UNIT] >> 1), np.int64(older[b + CUT_UNIT] >> 1)
+        (repeats, own_names), (older_repeats, _) = repeats_of(newer, a), repeats_of(older, b)
         end = first + words + numbers + repeats
         for n in range(words):
-            kind = _class_at(newer, end, n)
+            kind = _class_at(newer, end + own_names, n)
+            is_name = kind > LETTERS_MAX
             total += np.int64(WEIGHTS[kind])
-            if _is_marked(bits, newer[first + n]):
+            marks = _marks(bits, newer[first + n])
+            if marks:
                 found += np.int64(WEIGHTS[kind])
-            else:
-                names[i] += kind > LETTERS_MAX
+            names[i] += is_name and marks < _BOTH
         _clear(bits, older, begin, begin + older_words)
-        if names[i] and not _lacks_name(newer, first, words, older, begin, older_words, older_numbers, bits):
+        if names[i] and not _lacks_name(newer, a, older, b, bits):
             names[i] = 0
         own, others = first + words, begin + older_words  # where the numbers begin
         known = _common(newer[own : own + numbers], older[others : others + older_numbers])
@@ -94,14 +97,20 @@ def _class_at(units, begin, n):
 
 
 @inner
-def _lacks_name(newer, first, words, older, begin, older_words, older_numbers, bits):
-    """Whether the newer text lacks a name of the older one."""
-    end = begin + older_words + older_numbers + np.int64(older[begin - 1] >> 1)
+def _lacks_name(newer, a, older, b, bits):
+    """Whether the newer text lacks a name of the older one, or has it less often."""
+    words, older_words = np.int64(newer[a + WORDS_UNIT]), np.int64(older[b + WORDS_UNIT])
+    (repeats, names), (older_repeats, older_names) = repeats_of(newer, a), repeats_of(older, b)
+    first, begin = a + HEADER_UNITS, b + HEADER_UNITS
+    end = first + words + np.int64(newer[a + NUMBERS_UNIT]) + repeats
+    older_end = begin + older_words + np.int64(older[b + NUMBERS_UNIT]) + older_repeats
+    if _common(newer[end : end + names], older[older_end : older_end + older_names]) < older_names:
+        return True
     for n in range(first, first + words):
         _mark(bits, newer[n])
     lacks = False
     for n in range(older_words):
-        lacks |= _class_at(older, end, n) > LETTERS_MAX and not _is_marked(bits, older[begin + n])
+        lacks |= _class_at(older, older_end + older_names, n) > LETTERS_MAX and _marks(bits, older[begin + n]) < _BOTH
     _clear(bits, newer, first, first + words)
     return lacks
 
@@ -120,9 +129,11 @@ def _mark(bits, word):
 
 
 @inlined
-def _is_marked(bits, word):
+def _marks(bits, word):
+    """Return how many of the two hashes of a word are marked."""
     low, high = np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> np.uint32(16))
-    return (bits[low >> _SIX] >> (low & _LOW_SIX) | bits[high >> _SIX] >> (high & _LOW_SIX)) & np.uint64(1)
+    one, other = bits[low >> _SIX] >> (low & _LOW_SIX), bits[high >> _SIX] >> (high & _LOW_SIX)
+    return np.int64(one & _ONE) + np.int64(other & _ONE)
 
 
 @inlined

@@ -2,7 +2,7 @@
 
 The word set of the earlier text is enough: it holds hashes. The later text is cut at its blanks, and where its script
 has none, into runs as long as those that a word set holds. Each piece has a word set of its own, and is new if the
-earlier set lacks a number or a word of it.
+earlier set lacks a number, a word or a name of it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ import regex
 
 from neardup.documents.pieces import NewWord
 from neardup.features.said.comparing_sets import said_parts
+from neardup.features.said.names import Names, names_in
 from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, word_sets
-from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.features.said.word_tables import hash_of_word
+from neardup.features.texts.normalize import NormalForm, code_points, normalize
+from neardup.features.texts.raw_texts import raw_texts
+from neardup.features.texts.reading import without_longer
 
 # New words of a text that are returned at most, and code points from its begin that are looked at.
 NEW_MAX = 16
@@ -28,6 +32,7 @@ _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _OTHERS = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _PIECES = regex.compile(rf"(?P<two>[{_IDEOGRAPHS}]+)|(?P<four>[{_OTHERS}]+)|[^\s{_IDEOGRAPHS}{_OTHERS}]+")
 _MARK = regex.compile(r"\p{M}")
+_LETTERS_AHEAD = regex.compile(r"\p{L}*")
 _LETTERS = {"two": 2, "four": 4, None: 0}
 
 Sets = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]
@@ -52,23 +57,37 @@ def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: boo
         For each text ``NEW_MAX`` at most, each once, numbers first, then by place. Where there are more, the longest
         words are left.
     """
+    texts = [text[:CHARACTERS_MAX] for text in texts]
     pieces = [list(_pieces(text)) for text in texts]
     starts = np.cumsum([0, *map(len, pieces)])
     cut = [text[piece.begin : piece.end] for text, own in zip(texts, pieces, strict=True) for piece in own]
-    sets = word_sets(code_points(cut, form), words=words)
+    sets = word_sets(code_points(cut, form), _names_of(texts, cut, starts, form) if words else None, words=words)
     against = np.append(np.repeat(older[1][:-1], np.diff(starts)), older[1][-1:])
-    part, new_numbers, _ = said_parts(sets, (older[0], against))
+    part, new_numbers, names = said_parts(sets, (older[0], against))
     units, begins = sets[0], sets[1][:-1]
     is_number = (new_numbers > 0) & (units[begins + NUMBERS_UNIT] > 0)
-    is_new = is_number | ((part < 1) & (units[begins + WORDS_UNIT] > 0))
+    is_new = is_number | (names > 0) | ((part < 1) & (units[begins + WORDS_UNIT] > 0))
     return [
         _chosen(text, own, is_new[first:end].tolist(), is_number[first:end].tolist())
         for text, own, (first, end) in zip(texts, pieces, pairwise(starts.tolist()), strict=True)
     ]
 
 
+def _names_of(texts: list[str], cut: list[str], starts: npt.NDArray[np.int64], form: NormalForm) -> Names:
+    """Return of each piece that begins with a name of its text this name; the pieces of text i are those from
+    ``starts[i]`` on."""
+    found, tokens, ends = names_in(without_longer(raw_texts(texts), CHARACTERS_MAX, texts), form), list[int](), [0]
+    for (first, end), (begin, last) in zip(pairwise(starts.tolist()), pairwise(found.starts.tolist()), strict=True):
+        names = set(found.tokens[begin:last].tolist())
+        for piece in cut[first:end]:
+            token = hash_of_word(normalize(_LETTERS_AHEAD.match(piece)[0], form)) if piece[0].isupper() else 0
+            tokens += [token] if token in names else []
+            ends.append(len(tokens))
+    return Names(np.array(tokens, np.uint64), np.array(ends, np.int64))
+
+
 def _pieces(text: str) -> Iterator[_Piece]:
-    for found in _PIECES.finditer(text[:CHARACTERS_MAX]):
+    for found in _PIECES.finditer(text):
         begin, end = found.span()
         letters = _LETTERS[found.lastgroup]
         if letters:

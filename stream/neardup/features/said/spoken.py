@@ -1,4 +1,4 @@
-"""Words that stand for a number, mark a correction, negate, or are in captions; abbreviations of wires; by language."""
+"""Words that stand for a number, mark a correction, negate, or say nothing; abbreviations of wires; by language."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ NEGATIONS = frozenset(_NEGATIONS.split())
 
 # Abbreviations of English wires -> the word that each stands for.
 ABBREVIATIONS = {
-    "avg": "average", "bln": "billion", "corp": "corporation", "cts": "cents", "div": "dividend", "dlr": "dollar",
-    "dlrs": "dollars", "govt": "government", "ltd": "limited", "mln": "million", "mth": "month", "mthly": "monthly",
+    "avg": "average", "bln": "billion", "cts": "cents", "div": "dividend", "dlr": "dollar",
+    "dlrs": "dollars", "govt": "government", "mln": "million", "mth": "month", "mthly": "monthly",
     "mths": "months", "oper": "operating", "pct": "percent", "qtly": "quarterly", "qtrly": "quarterly",
     "rev": "revenue", "revs": "revenues", "shr": "share", "shrs": "shares", "yr": "year", "yrs": "years",
 }  # fmt: skip
 
-# What a caption says of its picture: it says nothing of the story.
-_CAPTIONS = """
+# What a caption says of its picture, and forms of companies: they say nothing of the story.
+_SILENT = """
 photo photos pictured picture image
 foto fotos bild abgebildet photographie illustration imagen imagem immagine
 afbeelding gambar фото илл иллюстрация صورة 사진 사진은
+corp corporation gmbh holdings inc incorporated llc ltd plc
 """
-CAPTIONS = frozenset(_CAPTIONS.split())
+SILENT = frozenset(_SILENT.split())

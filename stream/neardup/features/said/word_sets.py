@@ -14,13 +14,14 @@ language is needed:
   number that this text lacks: seven dead and eight hurt, then eight dead and eight hurt.
 - An abbreviation of English wires (``qtly``) is the word that it stands for. Words of captions (``pictured``) are none.
 - Words weigh by their length, as rare words are long: the weights of 1 to 8 letters in 15ths.
-- Of a word that is a *name* (``neardup.features.said.names``) this is kept too: a name that is new is what the text
-  says where a name of the other text is gone.
+- Of a word that is a *name* (``neardup.features.said.names``) this is kept too, and how often it occurs: a name that is
+  new is what the text says where a name of the other text is gone, or occurs less often. No other word stands for a
+  name: both of its hashes must be there. The form of a company (``Inc``) is no word.
 
 A set is a row of 32-bit units, padded to an even number: its length in bytes, the number of words, the number of
-numbers, and 1 if the text has more than a set holds, plus twice the number of repeats; then the words (two hashes
-each), the numbers and the repeats in ascending order, and the classes of the words, eight to a unit: letters, and
-whether it is a name.
+numbers, and, from the lowest bit on, whether the text has more than a set holds, the number of repeats (15 bits), that
+of the repeats of names; then the words (two hashes each), the numbers, both kinds of repeats in ascending order, and
+the classes of the words, eight to a unit: letters, and whether it is a name.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ HEADER_UNITS = 4
 WORDS_UNIT, NUMBERS_UNIT, CUT_UNIT = 1, 2, 3  # units of the header after the length
 # The set of a text without words and numbers.
 NO_WORDS = np.array([4 * HEADER_UNITS, 0, 0, 0], np.uint32)
+# Of the unit after the numbers: whether the text has more is its lowest bit, then come repeats, and repeats of names.
+_REPEATS_SHIFT, _NAMES_SHIFT = 1, 16
+_REPEATS_BITS = (1 << (_NAMES_SHIFT - _REPEATS_SHIFT)) - 1
 # Letters of a run of a word, and of a run in a script without blanks; the code point from which a letter is a syllable.
 _RUN, _IDEOGRAPH_RUN, _IDEOGRAPHS = 4, 2, 0x2E80
 # Weight of a word by its class: letters up to ``LETTERS_MAX``, and ``_NAME`` more for a name; that of a run in a
@@ -70,8 +74,8 @@ _LENGTH = (1 << SPAN_BITS) - 1
 
 
 class _Scratch(NamedTuple):
-    """What one text needs: the tokens seen and the names as tables, words and classes, numbers, repeats, the characters
-    of one."""
+    """What one text needs: the tokens seen and the names as tables, words and classes, numbers, repeats of numbers and
+    of names, the characters of one."""
 
     seen: npt.NDArray[np.uint64]
     names: npt.NDArray[np.uint64]
@@ -79,8 +83,9 @@ class _Scratch(NamedTuple):
     classes: npt.NDArray[np.uint32]
     numbers: npt.NDArray[np.uint32]
     repeats: npt.NDArray[np.uint32]
+    name_repeats: npt.NDArray[np.uint32]
     characters: npt.NDArray[np.uint8]
-    # words, numbers, whether the text has more, negations, repeats, tokens, the mask of the table of names
+    # words, numbers, whether the text has more, negations, repeats, tokens, mask of the names, repeats of names
     counts: npt.NDArray[np.int64]
 
 
@@ -128,7 +133,7 @@ def _scratch(longest: int, names: int) -> _Scratch:
     return _Scratch(
         seen, np.empty(1 << (2 * names).bit_length(), np.uint64), np.empty(words, np.uint32),
         np.empty(words, np.uint32), np.empty(numbers, np.uint32), np.empty(numbers, np.uint32),
-        np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(7, np.int64),
+        np.empty(numbers, np.uint32), np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(8, np.int64),
     )  # fmt: skip
 
 
@@ -179,25 +184,30 @@ def _hold_names(tokens, scratch):
 
 
 @inlined
-def _class_of(token, letters, scratch):
-    """Return the class of a word of the text."""
+def _is_name(token, scratch):
     mask = scratch.counts[6]
     slot = np.int64(token & np.uint64(mask))
     while scratch.names[slot] != 0 and scratch.names[slot] != token:
         slot = (slot + 1) & mask
-    name = _NAME if scratch.names[slot] == token else 0
-    return np.uint32(min(letters, LETTERS_MAX) + name)
+    return scratch.names[slot] == token
+
+
+@inlined
+def _class_of(token, letters, scratch):
+    """Return the class of a word of the text."""
+    return np.uint32(min(letters, LETTERS_MAX) + (_NAME if _is_name(token, scratch) else 0))
 
 
 @inner
 def _write(scratch, out, at):
     """Write the set in the scratch; return where the next one begins."""
-    words, numbers, repeats = scratch.counts[0], scratch.counts[1], scratch.counts[4]
+    words, numbers, repeats, names = scratch.counts[0], scratch.counts[1], scratch.counts[4], scratch.counts[7]
     packed = (words + CLASSES_A_UNIT - 1) // CLASSES_A_UNIT
-    size = HEADER_UNITS + words + numbers + repeats + packed
+    size = HEADER_UNITS + words + numbers + repeats + names + packed
     size += size & 1
     out[at] = size * 4
-    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT], out[at + CUT_UNIT] = words, numbers, scratch.counts[2] | repeats << 1
+    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT] = words, numbers
+    out[at + CUT_UNIT] = scratch.counts[2] | repeats << _REPEATS_SHIFT | names << _NAMES_SHIFT
     begin = at + HEADER_UNITS
     for n in range(words):
         out[begin + n] = scratch.words[n]
@@ -208,6 +218,9 @@ def _write(scratch, out, at):
     for n in range(repeats):
         out[begin + n] = scratch.repeats[n]
     begin += repeats
+    for n in range(names):
+        out[begin + n] = scratch.name_repeats[n]
+    begin += names
     for n in range(begin, at + size):
         out[n] = 0
     for n in range(words):
@@ -256,6 +269,8 @@ def _take_word(codes, i, tables, scratch, mask, with_words):
             _add_word(stems, _class_of(token, letters, scratch), scratch)
     elif with_words and _is_new(token, scratch, mask):
         _add_word(_stems(codes, begin, i, token), _class_of(token, i - begin, scratch), scratch)
+    elif with_words and _is_name(token, scratch):
+        _add_repeat(token, scratch, mask, scratch.name_repeats, 7)
     if i + 1 >= n or tables.kinds[codes[i]] & WORDLIKE or (i + 2 < n and tables.kinds[codes[i + 2]] & WORDLIKE):
         return i
     if codes[i + 1] == 0x73 and (codes[i] == 0x27 or codes[i] == 0x2019):
@@ -337,12 +352,25 @@ def _add_number(token, scratch, mask):
     """Add a number, or what says that it occurs again."""
     if _is_new(token, scratch, mask):
         _insert(scratch.numbers, token, scratch.counts, 1)
-        return
+    else:
+        _add_repeat(token, scratch, mask, scratch.repeats, 4)
+
+
+@inner
+def _add_repeat(token, scratch, mask, values, which):
+    """Add what says that a number or a name occurs once more."""
     for _ in range(_REPEATS_MAX):
         token = mix64(token + _REPEAT)
         if _is_new(token, scratch, mask):
-            _insert(scratch.repeats, token, scratch.counts, 4)
+            _insert(values, token, scratch.counts, which)
             return
+
+
+@inlined
+def repeats_of(units, begin):
+    """Return how many repeats of numbers, and how many of names, the set has that begins there."""
+    unit = np.int64(units[begin + CUT_UNIT])
+    return unit >> _REPEATS_SHIFT & _REPEATS_BITS, unit >> _NAMES_SHIFT
 
 
 @inlined

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.said.numbers import NO_DIGIT, hash_of_digits, next_hash
-from neardup.features.said.spoken import ABBREVIATIONS, CAPTIONS, CORRECTIONS, NEGATIONS, NUMBER_WORDS
+from neardup.features.said.spoken import ABBREVIATIONS, CORRECTIONS, NEGATIONS, NUMBER_WORDS, SILENT
 from neardup.features.texts import words as classes_of
 from neardup.features.texts.unicode_table import code_points_of
 from neardup.features.texts.words import HEBREW, INVISIBLE, KATAKANA, LETTER, NUMERIC, WORD_CLASS, word_table
@@ -21,7 +21,7 @@ from neardup.machine.kernels.hashing import mix64
 # segment of a text without blanks, and what continues it; anything that words are made of.
 DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
 # The rules of the cut, the hashes and the weights: a change of any is a new name.
-_RULES = "said-3"
+_RULES = "said-4"
 SPAN_BITS, NOTHING = 8, -1  # of the length in a span
 _CORRECTION = "correction"  # as which all words of correction count
 
@@ -56,16 +56,16 @@ def word_tables() -> WordTables:
         (IN_RUN, (classes == 0) & wordlike | invisible), (WORDLIKE, wordlike),
     ):  # fmt: skip
         kinds[has_bit] |= bit
-    hashes = {_hash_of_word(word): hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
-    hashes |= dict.fromkeys(map(_hash_of_word, CORRECTIONS), _hash_of_word(_CORRECTION))
-    hashes |= dict.fromkeys(map(_hash_of_word, NEGATIONS), 0)
-    hashes |= dict.fromkeys(map(_hash_of_word, CAPTIONS), 0)
-    hashes |= {_hash_of_word(short): _hash_of_word(word) for short, word in ABBREVIATIONS.items()}
+    hashes = {hash_of_word(word): hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
+    hashes |= dict.fromkeys(map(hash_of_word, CORRECTIONS), hash_of_word(_CORRECTION))
+    hashes |= dict.fromkeys(map(hash_of_word, NEGATIONS), 0)
+    hashes |= dict.fromkeys(map(hash_of_word, SILENT), 0)
+    hashes |= {hash_of_word(short): hash_of_word(word) for short, word in ABBREVIATIONS.items()}
     keys = classes_of.hash_set(set(hashes), room=4)
     numbers = np.array([hashes.get(key, 0) for key in keys.tolist()], np.uint64)
-    letters, spans_of = "", dict.fromkeys(map(_hash_of_word, CAPTIONS), NOTHING)
+    letters, spans_of = "", dict.fromkeys(map(hash_of_word, SILENT), NOTHING)
     for short, word in ABBREVIATIONS.items():
-        spans_of[_hash_of_word(short)] = len(letters) << SPAN_BITS | len(word)
+        spans_of[hash_of_word(short)] = len(letters) << SPAN_BITS | len(word)
         letters += word
     spans = np.array([spans_of.get(key, 0) for key in keys.tolist()], np.int64)
     tables = WordTables(kinds, digits, keys, numbers, spans, code_points_of(letters).astype(np.uint32))
@@ -76,13 +76,12 @@ def word_tables() -> WordTables:
 
 def said_rules() -> str:
     """Return the name of the cut into words and numbers for a fingerprint: the rules, the lists, the properties."""
-    lists = repr(
-        (sorted(NUMBER_WORDS.items()), CORRECTIONS, sorted(NEGATIONS), ABBREVIATIONS, sorted(CAPTIONS))
-    ).encode()
+    lists = repr((sorted(NUMBER_WORDS.items()), CORRECTIONS, sorted(NEGATIONS), ABBREVIATIONS, sorted(SILENT))).encode()
     return f"{_RULES}-{hashlib.blake2b(lists, digest_size=8).hexdigest()}-{classes_of.word_rules()}"
 
 
-def _hash_of_word(word: str) -> int:
+def hash_of_word(word: str) -> int:
+    """Return the hash of a normalised word, as names and word sets have it."""
     return int(_hash_of(code_points_of(word).astype(np.uint32)))
 
 
