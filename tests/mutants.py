@@ -104,8 +104,8 @@ MUTANTS = (
     ),
     Mutant(
         "a linker waits for one shard alone", "simulation", WATERMARKS,
-        "        return min(self._known)\n",
-        "        return max(self._known)\n",
+        "        reached = min(self._known)\n",
+        "        reached = max(self._known)\n",
         (SEQUENCES,),
     ),
     Mutant(

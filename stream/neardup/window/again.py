@@ -220,7 +220,7 @@ def _found_again(store, limits, items, slot, options, work):
     live = first_posting(store, store.state[OLDEST], base)
     untimed = (store.flags[index] & UNTIMED) != 0
     added = end - first
-    item = Incoming(0, max(len(items.keys), added), added, store.times[index], untimed, live)
+    item = Incoming(0, max(len(items.keys), added), added, store.times[index], untimed, live, True)
     for j in range(added):
         work.scratch.targets[j] = older(store, first + j, live)
     for j in range(added, len(items.keys)):  # keys that it only probed: what came before it in their buckets

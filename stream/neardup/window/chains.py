@@ -56,7 +56,7 @@ OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
 # A walk keeps so many of them, and a few numbers, for so many buckets of each of the first keys (``find_oldest``).
 KEPT_OLDEST, KEPT_HEAD, KEPT_WAYS, KEPT_KEYS = 256, 5, 4, 64
 # A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that.
-UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 8_192
+UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 4_096
 # The expected pairs that a truncated probe misses are counted in such parts of a pair.
 PAIR_PARTS = 1 << 20
 
@@ -226,7 +226,7 @@ class Work(NamedTuple):
 
 class Incoming(NamedTuple):
     """The current item: its position in the batch, its number of keys and how many it adds, its time, whether it is
-    untimed, and the oldest live posting."""
+    untimed, the oldest live posting, and whether the window may hold its id."""
 
     position: int
     keys: int
@@ -234,6 +234,7 @@ class Incoming(NamedTuple):
     time: int
     untimed: bool
     live: int
+    named: bool
 
 
 def new_journal(size: int) -> Journal:
@@ -361,7 +362,8 @@ def eligible_copy(store, limits, slot, items, item, base):
     posting = first_posting(store, slot, base) + CONTENT
     for _ in range(limits.copies):
         represents = store.contents[index] == content and not store.flags[index] & REMOVED
-        if represents and in_window(store, limits, index, item) and not same_id(store, index, items, item.position):
+        fits = represents and in_window(store, limits, index, item)
+        if fits and not (item.named and same_id(store, index, items, item.position)):
             return slot
         if not limits.by_content:
             return NONE

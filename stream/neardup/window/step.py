@@ -118,13 +118,13 @@ def run(store, limits, items, first, options, work):
         time = items.times[i]
         if options.add:
             pass_time(store, limits, time, bytes_of(items, i), is_own)
-        untimed = time == NO_TIME
+        untimed, live = time == NO_TIME, first_posting(store, state[OLDEST], base)
         if untimed:
             time = state[STREAM_TIME]
-        item = Incoming(i, len(keys), added, time, untimed, first_posting(store, state[OLDEST], base))
         for j in range(len(keys)):
             scratch.heads[j], scratch.indices[j] = locate(heads, keys[j], base, state[POSTING_END])
-            scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
+            scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= live else NONE
+        item = Incoming(i, len(keys), added, time, untimed, live, scratch.targets[ID] != NONE)
         top = find_content(store, limits, items, item, scratch.targets[CONTENT], base)
         walked = look_up(store, limits, items, item, top, kind, options, work)
         if options.add and (is_own or hides_held(store, top, options)):

@@ -45,7 +45,9 @@ class Scenario:
     step_pairs: int = LIMITS.step_pairs_max  # and the candidates of a slice
     undecided_max: int = LIMITS.undecided_max
     messages_bytes: int = LIMITS.messages_bytes_max  # of signed in a linker
+    step_seconds: float = 0.5  # of a matcher
     link_rows: int = 50_000  # of a linker's step
+    link_pairs: int = 1 << 19
     sources_stories: int = 20_000  # stories that change before a linker writes its ledger of sources
     canaries_every: int = 3  # documents
     standbys: int = 0  # of each shard

@@ -96,6 +96,8 @@ def _scenario_of(seed: int) -> Scenario:
         messages_bytes=random.Random(f"{seed}/messages").choice([1, 2_000, LIMITS.messages_bytes_max]),
         sources_stories=random.Random(f"{seed}/sources").choice([0, 3, 20_000]),
         link_rows=rng.choice([1, 3, 50_000]),
+        step_seconds=random.Random(f"{seed}/seconds").choice([0.0, 0.5]),  # of a clock that stands: a slice, or any
+        link_pairs=random.Random(f"{seed}/pairs").choice([0, 3, 1 << 19]),
         representative=rng.choice(["first", "longest", "timestamp"]),
         standbys=rng.choice([0, 1, 1, 2]),
         trail_bytes=rng.choice([1, 2_000, TRAIL_BYTES]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -187,6 +188,25 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
     # A step ends after the slice that reaches the limit, a slice after the row that brings its candidates there: at
     # most one for each document before it.
     assert max(sizes) < 2 * pairs_max + 30
+
+
+@pytest.mark.parametrize("seconds", [0.2, -1.0], ids=["a slow table", "a clock that goes back"])
+def test_a_step_ends_after_half_a_second_inside_a_message(seconds: float) -> None:
+    """So heartbeats, commits and other shards go on in a flood; the pairs are those of one step."""
+    whole, world = hot_world(30), hot_world(30)
+    turns(whole.worker())
+    worker = world.worker()
+    times = itertools.count(0.0, seconds)
+    worker.member.clock = lambda: next(times)
+    moved = []
+    with mock.patch("neardup_workers.doing.stages.matching.matcher.SLICE_CANDIDATES", 1):
+        while not moved or worker.waiting_records():
+            before = [table.matcher.table.slot_end for table in worker.tables.values()]
+            worker.turn(0.0, 100)
+            moved += [sum(table.matcher.table.slot_end for table in worker.tables.values()) - sum(before)]
+    assert world.said() == whole.said()
+    assert sum(moved) == 30
+    assert max(moved) <= 5
 
 
 def test_an_abort_halves_the_step_and_commits_enlarge_it() -> None:

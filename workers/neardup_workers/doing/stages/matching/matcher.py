@@ -20,8 +20,8 @@ A step, and the effect of a crash after each part:
 
 1. ``poll``, for the membership; read messages, unless some of those at hand are not passed yet.
 2. Tables apply rows, each in an open step with a journal, the shard that is furthest behind first, until messages and
-   results reach ``step_bytes_max`` or the pairs reach ``step_pairs_max``, possibly inside a message. The remaining rows
-   are for the next steps.
+   results reach ``step_bytes_max``, the pairs ``step_pairs_max`` or the time half a second, possibly inside a message.
+   The remaining rows are for the next steps.
 3. ``transact`` publishes pairs and offsets. Before it, a crash has no effect: the next owner restores to the last one.
 4. The tables commit, and look up canaries. A crash after 3 loses only memory.
 
@@ -67,8 +67,9 @@ from neardup_workers.outside.transport.protocol import (
     UnreachableError,
 )
 
-# Maximum candidates of a step. They take seconds to match, even if almost none is a pair.
-_STEP_CANDIDATES_MAX = 1 << 22
+# A step ends after this time, whatever each document meets: verdicts and the group wait for it. A candidate leads to a
+# link of some 20 bytes.
+_STEP_SECONDS_MAX, _STEP_CANDIDATES_MAX = 0.5, 1 << 20
 # An abort halves the pairs of the next step, down to this, and each commit adds a quarter, up to the setting.
 _STEP_PAIRS_MIN = 256
 # Messages of a turn that restores, in bytes: about a second for some shards.
@@ -313,7 +314,7 @@ class MatchWorker:
         began: dict[int, int] = {}  # shard -> its position before the step
         done: list[tuple[int, Applied]] = []
         new: list[tuple[int, Applied]] = []  # what is not in candidates yet
-        size = candidates = 0
+        size, candidates, at = 0, 0, self.member.clock()
         with stage(self.observer, "match"):
             for shard, applied, is_new in self._applied(began):
                 done.append((shard, applied))
@@ -323,6 +324,8 @@ class MatchWorker:
                 size += sum(len(message.value or b"") for message in led_to)
                 candidates += applied.candidates
                 if size >= plan.step_bytes_max or len(messages) >= self.pairs_max or candidates >= _STEP_CANDIDATES_MAX:
+                    break
+                if not 0 <= self.member.clock() - at < _STEP_SECONDS_MAX:  # nor after a clock that goes back
                     break
         moved = {shard: first for shard, first in began.items() if self.tables[shard].position > first}
         if not moved:

@@ -172,8 +172,9 @@ class Intake:
         self.position = position
 
     def hold(self, state: LinkState) -> None:
-        """Pause the partitions that are far ahead of the watermark."""
+        """Release what is decided, and pause the partitions that are far ahead of the watermark."""
         limit = self.plan.undecided_max
+        self.watermarks.settle(state.decided_position(self.position))
         is_full = bool(self._hand) or state.undecided >= limit
         if is_full != self._paused:
             consumer = self.member.consumer

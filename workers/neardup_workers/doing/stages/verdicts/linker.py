@@ -69,8 +69,8 @@ from neardup_workers.outside.transport.protocol import (
 )
 
 _log = logging.getLogger(__name__)
-# Maximum documents of a step: the producer sends them in about a second.
-_STEP_ROWS_MAX = 50_000
+# Maximum documents of a step, which the producer sends in about a second, and pairs that end it, of half a second.
+_STEP_ROWS_MAX, _STEP_PAIRS_MAX = 50_000, 1 << 19
 # Maximum time of a turn for restoring: the group waits for the next poll.
 _RESTORE_SECONDS = 0.5
 # All offsets are committed again after this time. Kafka drops an offset after ``offsets.retention.minutes`` (a week)
@@ -308,7 +308,7 @@ class LinkWorker:
     def _step(self) -> None:
         """Decide and publish the arrivals that can be decided."""
         state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
-        taken = state.take(watermarks.watermark(), _STEP_ROWS_MAX)
+        taken = state.take(watermarks.watermark(_STEP_PAIRS_MAX), _STEP_ROWS_MAX)
         if taken is None:
             return
         with stage(self.observer, "decide"):
@@ -340,7 +340,6 @@ class LinkWorker:
             state.commit()
             self.clusters.commit(changed)
             self.sources.count(decided, ended, state.decisions.first, state.decisions.end)
-        watermarks.settle(state.decided_position(self._intake.position))
         self._report(taken, decided, changed)
 
     def _commit(

@@ -44,7 +44,7 @@ class Watermarks:
 
     def __init__(self, shards: int, decided: int, *, allow_gap: bool) -> None:
         self._allow_gap = allow_gap
-        self._known = [decided] * shards
+        self._decided, self._known = decided, [decided] * shards
         self._held: list[deque[_Held]] = [deque() for _ in range(shards)]
         self._pairs = [0] * shards  # of the held records
         self.gaps: list[Hole] = []  # accepted holes
@@ -75,6 +75,7 @@ class Watermarks:
 
     def settle(self, decided: int) -> None:
         """Apply new decisions: held records may be released."""
+        self._decided = decided
         for shard, held in enumerate(self._held):
             while held and held[0].end <= decided:
                 self._pairs[shard] -= held.popleft().pairs
@@ -87,9 +88,17 @@ class Watermarks:
             for shard, at in positions.items()
         }
 
-    def watermark(self) -> int:
-        """Return the position up to which every shard has published."""
-        return min(self._known)
+    def watermark(self, pairs_max: int = _OPEN) -> int:
+        """Return the position up to which every shard has published, or the end of the step of a matcher by which held
+        records before it have more than ``pairs_max`` pairs."""
+        reached = min(self._known)
+        if sum(self._pairs) > pairs_max:
+            read = ((one.end, one.pairs) for held in self._held for one in held)
+            for end, pairs in sorted(one for one in read if self._decided < one[0] <= reached):
+                pairs_max -= pairs
+                if pairs_max < 0:
+                    return end
+        return reached
 
     def ahead(self, pairs_max: int, read: int) -> set[int]:
         """Return the shards that wait for others, and have passed all rows that are read (up to the position ``read``)
