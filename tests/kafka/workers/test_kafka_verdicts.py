@@ -15,8 +15,10 @@ from verdict_oracle import expected_lines
 
 from neardup import Document
 from neardup.errors import ConfigError
+from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.protocol import Message
 
 Worlds = Callable[..., World]
 # Words of titles that share little.
@@ -80,7 +82,7 @@ def feed(count: int) -> list[Document]:
 
 def test_every_document_gets_one_verdict_after_crashes_of_linker_and_filter(worlds: Worlds) -> None:
     """Linker and filter are killed, replaced by a standby and restored from the log; the last tombstone removes a
-    document.
+    document. Then a person judges.
     """
     world = worlds(verdicts=True)
     documents = feed(300)
@@ -104,6 +106,38 @@ def test_every_document_gets_one_verdict_after_crashes_of_linker_and_filter(worl
     world.run(lambda: sum(map(len, lines_of(world).values())) == 302, "all have a verdict")
     world.settle()
     check(world)
+    check_judged(world, [line for lines in lines_of(world).values() for line in lines], documents)
+
+
+def check_judged(world: World, lines: list[dict[str, Any]], documents: list[Document]) -> None:
+    """A copy is taken apart and an original put to a story: the verdicts say so, and copies follow another linker."""
+    texts = {document.id: document.text for document in documents}
+    there = [line for line in lines if documents[0].id not in line.values()]  # it was removed
+    copy = next(x for x in there if x["status"] == "duplicate" and texts[x["id"]] != texts[x["duplicate_of"]])
+    first, last, *_ = (line for line in there if line["status"] == "original" and line["cluster"] != copy["cluster"])
+    judge(world, copy["id"], texts[copy["id"]], "neardup-apart", copy["duplicate_of"])
+    judge(world, last["id"], texts[last["id"]], "neardup-together", first["id"])
+    world.run(lambda: sum(map(len, lines_of(world).values())) == 304, "both have a verdict")
+    next(place for place in world.places if place.role == LINK).kill()
+    world.load([Document(f"again {one['id']}", texts[one["id"]]) for one in (copy, last)])
+    world.run(lambda: sum(map(len, lines_of(world).values())) == 306, "their copies have one")
+    found = {line.get("id"): line for lines in lines_of(world).values() for line in lines}
+    assert [found[copy["id"]].get("judged"), found[copy["id"]]["status"]] == [True, "original"]
+    assert [found[last["id"]].get("judged"), found[last["id"]]["status"]] == [True, "update"]
+    assert found[f"again {copy['id']}"]["cluster"] == found[copy["id"]]["cluster"] != copy["cluster"]
+    assert found[f"again {last['id']}"]["cluster"] == found[last["id"]]["cluster"] == first["cluster"]
+
+
+def judge(world: World, id_: str, text: str, header: str, other: str) -> None:
+    """Send a document again, with what a person says of it and another id."""
+    partition = partition_of_key(id_.encode(), world.settings.documents_partitions)
+    value = orjson.dumps({"id": id_, "text": text})
+    world.producer.begin()
+    world.producer.send(
+        Message(world.topics.documents, partition, value, id_.encode(), headers=((header, other.encode()),))
+    )
+    world.producer.flush()
+    world.producer.commit()
 
 
 def text_of(story: int, variant: int) -> str:

@@ -73,7 +73,7 @@ class World:
         self.topics = self.names.topics
         self.kafka: KafkaSettings = quick_settings(bootstrap, **PATIENT)
         self.kafka_of_workers: KafkaSettings = quick_settings(
-            workers_bootstrap or bootstrap, **{**OF_WORKERS, **(quick or {})}
+            workers_bootstrap or bootstrap, with_headers=self.settings.verdicts, **{**OF_WORKERS, **(quick or {})}
         )
         self.transport = KafkaTransport(self.kafka)
         plans = topic_plans(self.settings)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from memory_transport import MemoryCluster
 
 from neardup_workers.outside.topics.messages import partition_of_key
+from neardup_workers.outside.transport.protocol import Headers
 
 MICROSECONDS = 1_000_000
 FAR_SECONDS = 5e6
@@ -161,6 +162,12 @@ class Feed:
             del fields["id"]  # the key is the id
         return self._append(name.encode(), json.dumps(fields).encode(), name, round(kept * MICROSECONDS), text)
 
+    def judge(self, name: str, text: str, other: str, *, same: bool) -> Truth:
+        """Write a document again with what a person says of it and another id."""
+        said = ("neardup-together" if same else "neardup-apart", other.encode())
+        time, value = round(self.cluster.now_seconds * 1000) * 1000, json.dumps({"id": name, "text": text}).encode()
+        return self._append(name.encode(), value, name, time, text, more=(said,))
+
     def remove(self, name: str) -> Truth:
         """Write a tombstone."""
         return self._append(name.encode(), None, name, 0, None)
@@ -171,10 +178,11 @@ class Feed:
         return self._append(key, value, "", 0, "", reason)
 
     def _append(
-        self, key: bytes | None, value: bytes | None, name: str, time: int, text: str | None, reason: str | None = None
-    ) -> Truth:
+        self, key: bytes | None, value: bytes | None, name: str, time: int, text: str | None, reason: str | None = None,
+        more: Headers = (),
+    ) -> Truth:  # fmt: skip
         partition = partition_of_key(key or b"", self.partitions)
         headers = (("count", str(len(self.truths)).encode()), ("none", b"")) if len(self.truths) % 2 else ()
-        offset = self.cluster.append(self.topic, partition, value, key, headers=headers)
+        offset = self.cluster.append(self.topic, partition, value, key, headers=(*headers, *more))
         self.truths.append(Truth(partition, offset, name, time, text, reason))
         return self.truths[-1]

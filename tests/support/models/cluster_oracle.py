@@ -20,7 +20,7 @@ def expected_clusters(lines: Iterable[dict[str, Any]], places: Iterable[str]) ->
     found: dict[str, dict[str, Any]] = {}
     known: dict[str, dict[str, Any]] = {}
     for place, line in zip(places, lines, strict=True):
-        if line["status"] == "removed":
+        if line["status"] == "removed" or line.get("judged"):
             for row in found.values():
                 _remove(row, line)
         if "cluster" not in line:

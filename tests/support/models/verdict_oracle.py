@@ -14,7 +14,7 @@ import orjson
 from verdict_model import Compared, Decision, Event, VerdictModel
 
 from neardup.documents.document import SIGNALS, Column, Document, Refusal, Verdict
-from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.pairs.comparing import compared
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import compares_directly
@@ -23,13 +23,16 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import Decider, verdict_limits
-from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup.stories.verdicts.decisions import NOTHING_FOUND, VerdictLimits
+from neardup.stories.verdicts.fields import NOTHING_NEW, verdicts_of
 from neardup.stories.verdicts.records import STORY_BYTES
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL
+from neardup.stories.verdicts.rule import arrivals_of as columns_of
+from neardup.stories.verdicts.stories import HOLDS
 from neardup_workers.outside.topics.links import SIMILARITY_STEPS, decode_links
 from neardup_workers.outside.topics.places import place_name
 from neardup_workers.outside.topics.shown import NAMES
-from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.topics.signed import TOGETHER, SignedRows, decode_signed
 from neardup_workers.outside.transport.protocol import Record
 
 
@@ -151,16 +154,46 @@ def one_process(records: Sequence[Record], config: Config) -> tuple[list[Verdict
         rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
         if rows.growth is not None:
             continue
-        removals = np.flatnonzero(rows.kinds == REMOVAL).tolist()
-        for first, end in pairwise([-1, *removals, rows.size]):
+        apart = np.flatnonzero(np.isin(rows.kinds, (REMOVAL, JUDGED))).tolist()
+        for first, end in pairwise([-1, *apart, rows.size]):
             part = rows.select(first + 1, end)
             ids = [part.ids[a:b].tobytes().decode() for a, b in pairwise(part.id_starts.tolist())]
             refused = [Refusal(n, ids[n], "empty") for n in np.flatnonzero(part.kinds == REFUSAL).tolist()]
             verdicts += decider.decide([Document(id_, "") for id_ in ids], Signed(part.documents(), refused, 0, 0))
             places += map(place_name, part.places.tolist())
-            if end < rows.size:
+            if end < rows.size and rows.kinds[end] == JUDGED:
+                verdicts.append(_judged(decider, rows.select(end, end + 1)))
+                places.append(place_name(int(rows.places[end])))
+            elif end < rows.size:
                 decider.remove(rows.ids[rows.id_starts[end] : rows.id_starts[end + 1]].tobytes())
     return verdicts, places
+
+
+def _judged(decider: Decider, row: SignedRows) -> Verdict:
+    """The verdict of one process about a document that a person judges; it has no pairs where nothing changes."""
+    batch, decisions, matcher = row.documents(), decider.decisions, decider._matcher
+    said = row.judged[int(row.places[0])]
+    ids = id_hashes(*id_columns([row.ids.tobytes(), said[1:]]))
+    joined = decisions.judgement(ids, batch.contents[0, CONTENT_HALF], same=said[:1] == TOGETHER)
+    if joined == HOLDS:
+        with decider.step():
+            offset = decider._offset()
+            matcher.remove(batch.ids.tobytes())
+            matcher.match(batch, probe=False)
+            rows, arrivals = columns_of(np.ones(1, np.bool_), decider.places, batch)
+            verdicts = decisions.decide(arrivals, NOTHING_FOUND, decider._compare(batch, rows, offset))
+            decider._places += 1
+            originals = decider._original_ids(verdicts)
+    else:
+        place, similarity = None, 0.0
+        if joined >= 0:
+            place = joined + decider.places - decisions.end
+            slots = np.array([joined + decider._offset()])
+            similarity = max(0.0, float(matcher.compared(batch, np.zeros(1, np.int64), slots)[0, 0]))
+        verdicts = decider.judge(batch, place, similarity).verdicts
+        originals = decider._original_ids(verdicts)
+    (verdict,) = verdicts_of([Document(batch.ids.tobytes().decode(), "")], verdicts, originals, NOTHING_NEW, {}, {})
+    return verdict
 
 
 def _line(arrivals: list[Arrival], i: int, decision: Decision, is_shown: bool) -> dict[str, Any]:

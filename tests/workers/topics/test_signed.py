@@ -15,22 +15,31 @@ from neardup.pairs.pipeline import Matcher
 from neardup.pairs.shards import Shard
 from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL, is_document
 from neardup.window.steps import step
 from neardup_workers.outside.topics import signed
+from neardup_workers.outside.topics.arrivals import NOT_JUDGED
 from neardup_workers.outside.topics.shown import encode_shown
-from neardup_workers.outside.topics.signed import SignedRows, decode_signed, encode_signed, growth_row, join_signed
+from neardup_workers.outside.topics.signed import (
+    APART,
+    TOGETHER,
+    SignedRows,
+    decode_signed,
+    encode_signed,
+    growth_row,
+    join_signed,
+)
 
 FINGERPRINT = "0123456789abcdef" * 2
 
 
-def rows_of(batch: Batch, rng: random.Random, *, ranks: bool) -> SignedRows:
-    """The documents of a batch, with removals of earlier ids and refusals between them."""
+def rows_of(batch: Batch, rng: random.Random, *, ranks: bool, judged: float = 0.0) -> SignedRows:
+    """The documents of a batch, some of them judged, with removals of earlier ids and refusals between them."""
     names = batch.ids_at(np.arange(batch.size))
     kinds: list[int] = []
     ids: list[bytes] = []
     for n, name in enumerate(names):
-        kinds.append(int(DOCUMENT))
+        kinds.append(int(JUDGED if rng.random() < judged else DOCUMENT))
         ids.append(name.encode())
         for kind, chance in ((REFUSAL, 0.1), (REMOVAL, 0.1)):
             if rng.random() < chance:
@@ -40,31 +49,38 @@ def rows_of(batch: Batch, rng: random.Random, *, ranks: bool) -> SignedRows:
     values = np.array([rng.random() if ranks and rng.random() < 0.5 else NO_RANK for _ in range(n)])
     columns = id_columns(ids)
     shown = encode_shown([("wire", None, f"Title {n}") if ranks and n % 3 else (None,) * 3 for n in range(batch.size)])
+    said = {
+        n << 20: rng.choice((TOGETHER, APART)) + rng.choice(names).encode()
+        for n, kind in enumerate(kinds)
+        if kind == JUDGED
+    }
     return SignedRows(
         np.array(kinds, np.uint8), np.arange(n) << 20, *columns, values, batch.times, batch.contents, batch.evidence,
-        shown,
+        shown, judged=said or NOT_JUDGED,
     )  # fmt: skip
 
 
 def columns_of(rows: SignedRows) -> list[np.ndarray]:
-    return [*rows[:-3], *rows.evidence, *(rows.shown or ())]
+    return [*rows[:-4], *rows.evidence, *(rows.shown or ())]
 
 
 @every_case
 def test_rows_of_every_kind_come_back(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one message and in many, with and without ranks and sources: the same columns, and messages within their
-    bounds. Arrivals have them, too."""
+    """In one message and in many, with and without ranks and sources: the same columns and judgements, and messages
+    within their bounds. Arrivals have them, too."""
     rng = random.Random(5)
     config = case.config()
     batch = Signer(config).sign(case.stream(rng, 120, versions=0.1)).batch
     for ranks, bound in ((False, 1 << 20), (True, 3_000), (True, 1)):
         monkeypatch.setattr(signed, "BYTES_MAX", bound)
-        rows = rows_of(batch, rng, ranks=ranks)
+        rows = rows_of(batch, rng, ranks=ranks, judged=0.1 if ranks else 0.0)
         messages = list(encode_signed(rows, FINGERPRINT))
         parts = [decode_signed(message, FINGERPRINT, config.plan.width) for message in messages]
         for was, now in zip(columns_of(rows), columns_of(join_signed(parts)), strict=True):
             assert np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
-        said, held = said_of(rows.arrivals().shown, rows.size), rows.kinds == DOCUMENT
+        assert rows.judged == join_signed(parts).judged == rows.arrivals().judged
+        assert bool(rows.judged) == ranks
+        said, held = said_of(rows.arrivals().shown, rows.size), is_document(rows.kinds)
         assert [said[i] for i in np.flatnonzero(held)] == said_of(rows.shown, batch.size)
         assert not any(said[i] for i in np.flatnonzero(~held))
         assert bound != 1 << 20 or len(messages) == 1

@@ -34,6 +34,7 @@ from neardup.stories.verdicts.row_columns import (
     CUT,
     END,
     ENDED,
+    ENTRIES_MIN,
     EVICTED,
     FIRST,
     FIRST_TIME,
@@ -49,15 +50,13 @@ from neardup.stories.verdicts.row_columns import (
 )
 from neardup.stories.verdicts.rule import Arrivals
 from neardup.stories.verdicts.saved import Held, Saved, SavedRows
-from neardup.window import NO_TIME, NO_WINDOW, Limits
+from neardup.window import NO_WINDOW, Limits
 from neardup.window.pages import Pages, grow
 
 # Ended stories are collected when there are more, and more than half of all.
 _COLLECTED_MIN = 1 << 10
 # Room is made for at least so many rows, so that calls of one document seldom do it.
 _ROWS_MIN = 64
-# A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
-_ENTRIES_MIN = 1 << 10
 _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
 
 
@@ -118,28 +117,7 @@ class Decisions:
     def __init__(self, limits: VerdictLimits) -> None:
         self._rules = limits
         self._pages = Pages(row_columns.ROW_PAGE_BITS)
-        state = np.zeros(row_columns.STATE_FIELDS, np.int64)
-        state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
-        self._columns = row_columns.Columns(
-            page_map=self._pages.map,
-            times=np.empty(0, np.int64),
-            contents=np.empty(0, np.uint64),
-            ids=np.empty(0, np.uint64),
-            places=np.empty(0, np.int64),
-            clusters=np.empty(0, np.int64),
-            matched=np.empty(0, np.int64),
-            stories=np.empty(0, np.int32),
-            versions=np.empty(0, np.uint32),
-            begun=np.empty(0, np.uint32),
-            sizes=np.empty(0, np.uint32),
-            similarities=np.empty(0, np.float32),
-            removed=np.empty(0, np.uint32),
-            kept=np.empty(0, np.uint8),
-            content_map=np.zeros(_ENTRIES_MIN, np.uint32),
-            id_map=np.zeros(_ENTRIES_MIN, np.uint32),
-            state=state,
-            story=records.empty(),
-        )
+        self._columns = row_columns.empty(self._pages.map, records.empty())
         # No pairs and no results of as many arrivals as came last.
         self._no_pairs, self._comparing = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
         self._before: npt.NDArray[np.int64] | None = None
@@ -259,6 +237,11 @@ class Decisions:
         numbers = np.empty(len(contents), np.int64)
         row_columns.newest_rows(self._columns, contents, numbers)
         return numbers
+
+    def judgement(self, ids: npt.NDArray[np.uint64], content: np.uint64, *, same: bool) -> int:
+        """Return how it comes to hold that two ids (hashes, ``uint64[2]``) tell the same story, or not, when the first
+        one arrives again with this content: see ``stories.judgement``."""
+        return int(stories.judgement(self._columns, self._rules, ids[0], ids[1], content, int(same)))
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the bytes of the evidence of kept rows, ``int64[m]``."""
@@ -385,7 +368,7 @@ class Decisions:
         used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
         if 4 * used > 3 * len(columns.content_map):
             live = end - int(columns.state[FIRST]) + rows
-            self._fill_maps(max(_ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
+            self._fill_maps(max(ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
 
     def _fill_maps(self, entries: int) -> None:
         self._columns = self._columns._replace(

@@ -73,6 +73,34 @@ class Columns(NamedTuple):
 
 # The columns that have a value for each row.
 ROW_COLUMNS = Columns._fields[1:14]
+# A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
+ENTRIES_MIN = 1 << 10
+
+
+def empty(page_map: npt.NDArray[np.int32], story: Stories) -> Columns:
+    """Return the state before the first row."""
+    state = np.zeros(STATE_FIELDS, np.int64)
+    state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
+    return Columns(
+        page_map=page_map,
+        times=np.empty(0, np.int64),
+        contents=np.empty(0, np.uint64),
+        ids=np.empty(0, np.uint64),
+        places=np.empty(0, np.int64),
+        clusters=np.empty(0, np.int64),
+        matched=np.empty(0, np.int64),
+        stories=np.empty(0, np.int32),
+        versions=np.empty(0, np.uint32),
+        begun=np.empty(0, np.uint32),
+        sizes=np.empty(0, np.uint32),
+        similarities=np.empty(0, np.float32),
+        removed=np.empty(0, np.uint32),
+        kept=np.empty(0, np.uint8),
+        content_map=np.zeros(ENTRIES_MIN, np.uint32),
+        id_map=np.zeros(ENTRIES_MIN, np.uint32),
+        state=state,
+        story=story,
+    )
 
 
 @inlined

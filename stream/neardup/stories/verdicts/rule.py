@@ -82,8 +82,9 @@ ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
 # The statuses of the documents that are kept.
 KEPT = (ORIGINAL, UPDATE)
-# The kinds of arrivals. ``REFERENCE`` is a document that is compared with nothing, and that later ones may repeat.
-DOCUMENT, REMOVAL, REFUSAL, JUDGED, REFERENCE = range(5)
+# The kinds of arrivals. ``REFERENCE`` is a document that is compared with nothing, and that later ones may repeat;
+# ``JUDGED`` one of which a person says whose story it tells. A log of arrivals has 3 for what is no arrival.
+DOCUMENT, REMOVAL, REFUSAL, REFERENCE, JUDGED = 0, 1, 2, 4, 5
 
 
 class Arrivals(NamedTuple):
@@ -105,7 +106,7 @@ class Arrivals(NamedTuple):
 
 def is_document(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Return which arrivals of a log are documents, ``bool[n]``."""
-    return np.asarray((kinds == DOCUMENT) | (kinds == REFERENCE))
+    return np.asarray((kinds == DOCUMENT) | (kinds >= REFERENCE))
 
 
 # The types of the columns.
@@ -325,9 +326,9 @@ def replay(columns, arrivals, decided, stories, numbers):
     """
     for i in range(len(arrivals.places)):
         numbers[i] = NONE
-        if arrivals.kinds[i] == REMOVAL:
+        if arrivals.kinds[i] == REMOVAL or arrivals.kinds[i] == JUDGED:
             remove(columns, arrivals.ids[i])
-        if arrivals.kinds[i] != DOCUMENT and arrivals.kinds[i] != REFERENCE:
+        if arrivals.kinds[i] == REMOVAL or arrivals.kinds[i] == REFUSAL:
             continue
         number = append(
             columns, arrivals.times[i], arrivals.contents[i], arrivals.ids[i], arrivals.places[i], arrivals.sizes[i]

@@ -64,6 +64,9 @@ from neardup.stories.verdicts.row_columns import (
 )
 from neardup.window import NO_TIME, NO_WINDOW
 
+# What a person says holds already, or cannot hold (``judgement``).
+HOLDS = -2
+
 
 @inlined
 def single_of(number):
@@ -149,6 +152,30 @@ def lives(columns, rules, story):
     if record[HAS_ENDED]:
         return False
     return in_time(columns, rules, record[NEWEST]) and is_young(columns, rules, record[BEGIN])
+
+
+@kernel("Columns, VerdictLimits, u64, u64, u64, i64")
+def judgement(columns, rules, id_, other, content, same):
+    """Return how what a person says of two ids comes to hold: the row whose story the first one joins, ``NONE`` if it
+    begins a story of its own, ``HOLDS`` if nothing changes: it holds, or the other one has no story, or this content.
+    """
+    row, its_story = story_now(columns, rules, other)
+    _, own = story_now(columns, rules, id_)
+    if its_story == NONE or id_ == other or (own == its_story) == (same != 0):
+        return np.int64(HOLDS)
+    if same:
+        return row
+    return np.int64(HOLDS) if columns.contents[row_at(columns, row)] == content else np.int64(NONE)
+
+
+@inlined
+def story_now(columns, rules, id_):
+    """Return the latest version of an id that counts, and its story, if it lives; else ``NONE``."""
+    row = newest(columns.id_map, columns.ids, columns, id_)
+    if row == NONE or columns.removed[row_at(columns, row)] or not in_state(columns, rules, row):
+        return np.int64(NONE), np.int64(NONE)
+    story = story_of(columns, row)
+    return row, story if lives(columns, rules, story) else np.int64(NONE)
 
 
 @inlined

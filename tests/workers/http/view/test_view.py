@@ -133,6 +133,18 @@ def test_a_removal_erases_the_versions_before_it(deployment: Deployment) -> None
         deployment.follow()
 
 
+def test_a_judged_verdict_takes_the_versions_before_it_out_of_the_view(deployment: Deployment) -> None:
+    """The document has one version, which begins a story; its pairs are gone."""
+    deployment.publish(0, original(0, 0, "a", "0-0"), duplicate(1, 1, "b", "a", "0-0"))
+    deployment.pair("a", "b")
+    deployment.follow()
+    deployment.publish(0, original(2, 2, "b", "0-2", judged=True))
+    deployment.follow()
+    assert deployment.statuses("a", "b") == [("original", None, False), ("original", None, False)]
+    assert len(deployment.reader.document(b"b")) == 1
+    assert deployment.reader.near(b"b") == ()
+
+
 def test_pairs_are_there_when_the_verdict_is(deployment: Deployment) -> None:
     """Earlier and later documents are near, the most similar first; a notice of removal drops the pairs of an id."""
     deployment.pair("a", "b", 0.8)

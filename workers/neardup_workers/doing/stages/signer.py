@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal
-from neardup.documents.ids import ID_BYTES_MAX
+from neardup.documents.ids import ID_BYTES_MAX, stored_id
 from neardup.errors import Reason
 from neardup.pairs.batches import accepted_of, references_of
 from neardup.pairs.json_lines import Fields, decode_document
@@ -28,7 +28,7 @@ from neardup.stories.verdicts.representatives import FIRST, ranks_of
 from neardup_workers.doing.stages.canary_rows import encode_canaries
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.record_sizes import all_fit, bytes_of_utf8_byte
-from neardup_workers.doing.stages.step_rows import StepRows
+from neardup_workers.doing.stages.step_rows import StepRows, is_any_judged, judgement_in
 from neardup_workers.outside.readers.json.columns import decode_columns
 from neardup_workers.outside.readers.json.values import ValueReader
 from neardup_workers.outside.settings.kafka import LIMITS
@@ -198,17 +198,9 @@ class _Step:
         """Return the counts of the step."""
         size = sum(len(record.value or b"") for record in self._records)
         return SignReport(
-            self._documents,
-            size,
-            self._shingles,
-            self._removals,
-            self._clamped,
-            self._undated,
-            self._misnamed,
-            self._refused,
-            self._bands,
-            self._written,
-        )
+            self._documents, size, self._shingles, self._removals, self._clamped, self._undated, self._misnamed,
+            self._refused, self._bands, self._written,
+        )  # fmt: skip
 
     def decode(self) -> None:
         """Read the records in order: those of a chunk as columns, or one by one if some are not of the usual form."""
@@ -259,8 +251,18 @@ class _Step:
             if isinstance(document, Reason):
                 self._refuse(record, document)
             else:
+                document = self._judged(row, document)
                 is_other = key != document.id or collection != (document.collection or "").encode(errors="replace")
                 self._add(row, record, document, is_misnamed=record.key is not None and is_other)
+
+    def _judged(self, row: int, document: Document) -> Document:
+        """Return a document, as one of now if its record says what a person judges."""
+        headers, separate = self._records[row].headers, self._plan.config.separate
+        if not (said := judgement_in(headers, document.collection, separate=separate)):
+            return document
+        self._rows.judge(row, said)
+        self._canaries.remove(stored_id(document.id, document.collection, separate=separate))
+        return document._replace(timestamp=None)
 
     def _count_undated(self, reason: str, value: object) -> None:
         """Count a time that cannot be read: its document has the time of its record."""
@@ -352,7 +354,7 @@ def _columns(records: Sequence[Record], plan: SignPlan, now_seconds: float) -> _
     """Decode records to columns; ``None`` if some of them have to be decoded one by one."""
     _, _, arrivals, keys, values, _, headers = zip(*records, strict=True)
     arrived = np.array(arrivals) / _MILLISECONDS
-    if plan.config.plan.kind != "text" or None in values or arrived.min() < 0:
+    if plan.config.plan.kind != "text" or None in values or arrived.min() < 0 or is_any_judged(headers):
         return None
     if plan.verdicts and not all_fit(keys, values, headers, plan.document_bytes_max):
         return None

@@ -3,20 +3,40 @@ refused."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column
+from neardup.documents.ids import ID_BYTES_MAX, stored_id
 from neardup.pairs.batches import Batch, concatenate, empty_batch, id_columns
 from neardup.schemes.interface import select_ragged
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import DOCUMENT, REFERENCE, REFUSAL, REMOVAL, is_document
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFERENCE, REFUSAL, REMOVAL, is_document
+from neardup_workers.outside.topics.arrivals import NOT_JUDGED
 from neardup_workers.outside.topics.places import places_of
 from neardup_workers.outside.topics.shown import join_shown
-from neardup_workers.outside.topics.signed import SignedRows
-from neardup_workers.outside.transport.protocol import Record
+from neardup_workers.outside.topics.signed import APART, TOGETHER, SignedRows
+from neardup_workers.outside.transport.protocol import Headers, Record
+
+# The headers of a record by which a person says that its document tells the story of the id that they name, or not.
+JUDGEMENTS = {"neardup-together": TOGETHER, "neardup-apart": APART}
+
+
+def is_any_judged(headers: Iterable[Headers]) -> bool:
+    """Whether a person judges the document of one of these records, or of some."""
+    return any(name in JUDGEMENTS for one in headers for name, _ in one)
+
+
+def judgement_in(headers: Headers, collection: str | None, *, separate: bool) -> bytes:
+    """Return what the headers of a record say of its document, as ``SignedRows.judged``; empty for nothing. The other
+    id is of the same collection."""
+    for name, value in headers:
+        if name in JUDGEMENTS:
+            other = value[: ID_BYTES_MAX + 1].decode(errors="replace")  # one that is too long, or no UTF-8, is unknown
+            return JUDGEMENTS[name] + stored_id(other, collection, separate=separate)
+    return b""
 
 
 class StepRows:
@@ -30,6 +50,7 @@ class StepRows:
         self._kinds = np.full(n, REFUSAL, np.uint8)
         self._ranks = np.full(n, NO_RANK)
         self._removed: dict[int, bytes] = {}
+        self._judged: dict[int, bytes] = {}
         self._batches: list[Batch] = []
         self._shown: list[Column | None] = []
 
@@ -53,10 +74,16 @@ class StepRows:
         self._kinds[row] = REMOVAL
         self._removed[row] = id_
 
+    def judge(self, row: int, said: bytes) -> None:
+        """Mark a record as a document that a person judges, if it is added; ``said`` is as in ``SignedRows``."""
+        self._judged[row] = said
+
     def signed(self, width: int) -> SignedRows:
         """Return a row for each record, and one for each offset of a refused batch; ``width`` is that of the fixed
         evidence."""
         parts = self._batches
+        judged = {row: said for row, said in self._judged.items() if is_document(self._kinds[row])}
+        self._kinds[list(judged)] = JUDGED
         batch = concatenate(parts) if parts else empty_batch(width)
         removed, removed_starts = id_columns(list(self._removed.values()))
         ids = np.concatenate([batch.ids, removed])
@@ -72,6 +99,7 @@ class StepRows:
         return SignedRows(
             self._kinds[rows], places, *select_ragged(ids, starts, at[rows]), self._ranks[rows],
             batch.times, batch.contents, batch.evidence, join_shown(self._shown, [part.size for part in parts]),
+            judged={int(self._places[row]): said for row, said in judged.items()} or NOT_JUDGED,
         )  # fmt: skip
 
 

@@ -91,6 +91,9 @@ class View(Log):
         earlier = None if known is None else self.row(known)
         if earlier is not None:
             return earlier
+        if line.get("judged"):
+            self.remove_pairs(id_)
+            self.erase(id_, number)
         self._name("numbers", document, number)
         named = {field: parse_place(line[field]) for field in _PLACES if field in line}
         fields = {**line, **dict.fromkeys(_PLACES), **{field: self._place(place) for field, place in named.items()}}

@@ -6,26 +6,30 @@ A control row, ``GROWTH``, is alone in its message: from there on the stream has
 
 A message has the columns of every row first, then those of its documents, evidence last: a reader that needs no
 evidence skips the end of the message. Behind them are canaries (``neardup_workers.doing.stages.canary_rows``), if any.
+A document of which a person says whose story it tells (``JUDGED``) has that behind its id, from the first byte on that
+UTF-8 never has.
 Without evidence outside the fixed part and without ranks, their columns are empty: a document takes 55 bytes, its id,
 and its sketch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column
-from neardup.pairs.batches import CONTENT_HALF, Batch, joined, make_batch, sizes_of
+from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, joined, make_batch, sizes_of
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import Evidence, select_ragged, starts_of_lengths
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import REFERENCE, REMOVAL, is_document
+from neardup.stories.verdicts.rule import JUDGED, REFERENCE, REMOVAL, is_document
 from neardup.window import NO_TIME
-from neardup_workers.outside.topics.arrivals import ArrivalRows
+from neardup_workers.outside.topics.arrivals import NOT_JUDGED, ArrivalRows
 from neardup_workers.outside.topics.columns import decode_columns, encode_columns
 from neardup_workers.outside.topics.shown import join_shown, select_shown
 
@@ -39,6 +43,8 @@ _MAGIC = b"NDUS"
 # length of what is shown, what is shown, fixed evidence, ragged evidence. Canaries.
 _DTYPES = ("u1", "<i8", "<u2", "u1", "<f8", "<i8", "<u8", "<u4", "<u4", "u1", "u1", "u1", "u1")
 _NO_CANARIES = np.empty(0, np.uint8)
+# What begins a judgement behind an id: the same story as the id that follows, or not.
+TOGETHER, APART = b"\xff", b"\xfe"
 # Rows and bytes of a message at most, unless one row is larger: a member holds whole messages.
 ROWS_MAX, BYTES_MAX = 4_000, 512 << 10
 # Bytes of a row without its id and its evidence: kind, place, length of the id.
@@ -65,6 +71,8 @@ class SignedRows(NamedTuple):
     (``float64[n]``) are ``NO_RANK`` where a row has none. ``times``, ``contents`` and ``evidence`` are those of the
     documents alone, in order, as in a ``Batch``; so is ``shown``, their sources, URLs and titles
     (``neardup_workers.outside.topics.shown``). ``canaries`` (``uint8``) are those of one message, encoded: no rows.
+    ``judged`` has what is said of judged documents by place, maybe of more than these: ``TOGETHER`` or ``APART``, and
+    the other id.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -77,6 +85,7 @@ class SignedRows(NamedTuple):
     evidence: Evidence
     shown: Column | None = None
     canaries: npt.NDArray[np.uint8] = _NO_CANARIES
+    judged: Mapping[int, bytes] = NOT_JUDGED
 
     @property
     def size(self) -> int:
@@ -99,7 +108,7 @@ class SignedRows(NamedTuple):
         return SignedRows(
             self.kinds[first:end], self.places[first:end], ids, starts, self.ranks[first:end],
             self.times[before:count], self.contents[before:count], self.evidence.select(documents),
-            select_shown(self.shown, documents),
+            select_shown(self.shown, documents), judged=self.judged,
         )  # fmt: skip
 
     def documents(self) -> Batch:
@@ -120,18 +129,20 @@ class SignedRows(NamedTuple):
             shown = Column(self.shown.data.copy(), starts_of_lengths(lengths))
         return ArrivalRows(
             self.places.copy(), self.kinds.copy(), times, contents, self.ids.copy(), self.id_starts, self.ranks.copy(),
-            sizes, shown,
+            sizes, shown, self.judged,
         )  # fmt: skip
 
     def references(self, read: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of some rows are documents of an old set, ``bool[m]``."""
-        return np.asarray(self.kinds[read] == REFERENCE)
+        """Return which of some rows are documents that are compared with nothing, ``bool[m]``."""
+        return np.asarray(self.kinds[read] >= REFERENCE)
 
     def stream(self) -> tuple[Batch, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """Return what a table reads: documents and removals as the rows of a batch, which of them are removals, and
-        their places in this message (``int64[m]``)."""
+        their places in this message (``int64[m]``). A judged document is two rows: its id is removed before."""
         read = np.flatnonzero(is_document(self.kinds) | (self.kinds == REMOVAL))
+        read = np.repeat(read, 1 + (self.kinds[read] == JUDGED))
         removals = self.kinds[read] == REMOVAL
+        removals[:-1] |= read[:-1] == read[1:]
         if not removals.any():
             return self.documents(), removals, read
         ids, starts = select_ragged(self.ids, self.id_starts, read)
@@ -156,6 +167,10 @@ def growth_row(before: int, after: int, width: int) -> SignedRows:
 def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
     """Return the messages that hold these rows: one, or several if one would be too long. The last one has the
     canaries, which do not decide where a message ends."""
+    if rows.judged:
+        said = [rows.judged.get(place, b"") for place in rows.places.tolist()]
+        ids, starts = id_columns([one + more for one, more in zip(_ids(rows), said, strict=True)])
+        rows = rows._replace(ids=ids, id_starts=starts)
     sizes = ROW_BYTES_MIN + np.diff(rows.id_starts)
     sizes[is_document(rows.kinds)] += sizes_of(rows.documents())
     if rows.shown is not None:
@@ -168,6 +183,11 @@ def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
         size += bytes_
     if rows.size:
         yield _encode(rows.select(first, rows.size)._replace(canaries=rows.canaries), fingerprint)
+
+
+def _ids(rows: SignedRows) -> list[bytes]:
+    data = rows.ids.tobytes()
+    return [data[first:end] for first, end in pairwise(rows.id_starts.tolist())]
 
 
 def _encode(rows: SignedRows, fingerprint: str) -> bytes:
@@ -200,26 +220,39 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
         documents, 2 * documents, documents, width * documents,
     )  # fmt: skip
     documents_fit &= len(shown_lengths) in (0, documents) and int(shown_lengths.sum(dtype=np.int64)) == len(shown)
+    greatest = int(kinds.max(initial=0))
+    if greatest > JUDGED or (n > 1 and (kinds == GROWTH).any()):
+        raise WireError(f"a message of signed has a row of kind {greatest}: update the program of this reader")
     if not rows_fit or not documents_fit or int(lengths.sum(dtype=np.int64)) != len(ragged):
         raise WireError("the columns of a message of signed have different lengths: write the message again")
-    greatest = int(kinds.max(initial=0))
-    if greatest > REFERENCE or (n > 1 and (kinds == GROWTH).any()):
-        raise WireError(f"a message of signed has a row of kind {greatest}: update the program of this reader")
     evidence = Evidence(fixed.reshape(documents, width), ragged, starts_of_lengths(lengths))
-    return SignedRows(
+    rows = SignedRows(
         kinds, places, ids, starts_of_lengths(id_lengths), ranks, times, contents.reshape(documents, 2), evidence,
         Column(shown, starts_of_lengths(shown_lengths)) if len(shown) else None, canaries,
     )  # fmt: skip
+    return rows if greatest < JUDGED else _with_judged(rows)
+
+
+def _with_judged(rows: SignedRows) -> SignedRows:
+    """Return the rows of a message with what is said of judged documents taken from behind their ids."""
+    ids, judged = _ids(rows), {}
+    for row in np.flatnonzero(rows.kinds == JUDGED).tolist():
+        at = max(ids[row].find(TOGETHER), ids[row].find(APART))
+        if at < 0:
+            raise WireError(f"the judged document {ids[row]!r} names no other one: write the message again")
+        judged[int(rows.places[row])], ids[row] = ids[row][at:], ids[row][:at]
+    data, starts = id_columns(ids)
+    return rows._replace(ids=data, id_starts=starts, judged=judged)
 
 
 def join_signed(parts: list[SignedRows]) -> SignedRows:
     """Return the rows of all parts, one after the other, without canaries; at least one part."""
     if len(parts) == 1:
         return parts[0]._replace(canaries=_NO_CANARIES)
-    kinds, places, ids, starts, ranks, times, contents, evidence, shown, _ = zip(*parts, strict=True)
+    kinds, places, ids, starts, ranks, times, contents, evidence, shown, _, judged = zip(*parts, strict=True)
     return SignedRows(
         np.concatenate(kinds), np.concatenate(places), np.concatenate(ids),
         starts_of_lengths(np.concatenate([np.diff(part) for part in starts])), np.concatenate(ranks),
         np.concatenate(times), np.concatenate(contents), joined(evidence),
-        join_shown(shown, list(map(len, times))),
+        join_shown(shown, list(map(len, times))), judged=dict(ChainMap(*judged)) if any(judged) else NOT_JUDGED,
     )  # fmt: skip

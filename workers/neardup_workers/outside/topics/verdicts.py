@@ -11,8 +11,8 @@ of the version that was compared), ``equal`` (true if its content is the same), 
 window), ``against`` (the place of the version that an original says something new to), ``said`` and ``new_numbers``
 (what that version, or the matched one, has said of the text); ``timestamp`` (seconds); ``content`` (a hash of what was
 compared); ``rank`` (the number by which its cluster ranks it); ``arrival`` (the number of the verdict over all
-partitions); ``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a
-value is absent.
+partitions); ``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``); ``judged`` (true if
+a person has decided it; the versions before are removed). A field without a value is absent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts
 from neardup.stories.verdicts.fields import KINDS, MESSAGE_FIELDS, Verdicts, has_value, join_verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES, is_document
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL, STATUSES, is_document
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.arrivals import ArrivalRows, join_arrivals
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
@@ -145,6 +145,8 @@ def _fields_of_documents(decided: DecidedRows, separate: bool) -> list[str]:
         start = f',"{field.name}":'
         for row, value in zip(rows.tolist(), _WRITTEN[field.kind](values), strict=True):
             out[row] += start + value
+    for row in np.flatnonzero(decided.rows.kinds == JUDGED).tolist():
+        out[row] += ',"judged":true'
     return out
 
 
@@ -207,7 +209,7 @@ def decided_rows(
         original_ids[row] = id_
     rows = ArrivalRows(
         places_of(np.full(len(lines), partition), offsets),
-        _KINDS[statuses],
+        np.where(_READ["flag"](lines, "judged"), JUDGED, _KINDS[statuses]).astype(np.uint8),
         np.where(np.isnan(times), no_time, np.round(np.nan_to_num(times) * _MICROSECONDS).astype(np.int64)),
         np.frombuffer(bytes.fromhex("".join(contents)), ">u8").astype(np.uint64),
         *id_columns(_ids(lines, "id", separate)),

@@ -28,7 +28,7 @@ from neardup.documents.ids import bare_ids, full_id, split_id
 from neardup.schemes.interface import select_ragged
 from neardup.stories.verdicts.decisions import VerdictLimits
 from neardup.stories.verdicts.representatives import NO_RANK, Member, join, without
-from neardup.stories.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
+from neardup.stories.verdicts.rule import DUPLICATE, JUDGED, ORIGINAL, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
 from neardup_workers.outside.topics.places import found_at, parse_places, place_name
@@ -146,7 +146,8 @@ class Clusters:
         places = parse_places([key.decode() for key in known])
         clusters = _decode(known.values(), separate=self._separate)
         self._clusters = dict(zip(places.tolist(), clusters, strict=True))
-        self._by_id = self._named() if (decided.verdicts.statuses == REMOVED).any() else {}
+        removes = (decided.verdicts.statuses == REMOVED).any() or (decided.rows.kinds == JUDGED).any()
+        self._by_id = self._named() if removes else {}
         at = found_at(decided.verdicts.originals, decided.rows.places)
         is_known = at >= 0
         decided = decided._replace(
@@ -181,8 +182,9 @@ class Clusters:
         named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
         rows, verdicts = decided.rows, decided.verdicts
         statuses = np.where(late, np.uint8(REFUSED), verdicts.statuses)
-        at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)))
-        removes = bool((statuses[at] == REMOVED).any())
+        judged = rows.kinds == JUDGED
+        at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)) | (judged & ~late))
+        removes = bool((judged | (statuses == REMOVED))[at].any())
 
         def put(place: int, cluster: _Cluster) -> None:
             changed[place] = cluster
@@ -191,18 +193,21 @@ class Clusters:
 
         columns = (
             rows.places, rows.times, rows.ranks, statuses, verdicts.clusters, decided.numbers, verdicts.originals,
-            decided.original_times, decided.original_ranks,
+            decided.original_times, decided.original_ranks, judged,
         )  # fmt: skip
         ids = texts_of(*select_ragged(rows.ids, rows.id_starts, at))
         names = [decided.original_ids[i] for i in at.tolist()]
-        for id_, of, own, time, rank, status, place, arrival, newest, original_time, original_rank in zip(
+        for id_, of, own, time, rank, status, place, arrival, newest, original_time, original_rank, is_judged in zip(
             ids, names, *(column[at].tolist() for column in columns), strict=True
         ):
-            if status == REMOVED:
+            left = set[int]()  # by this row, which may join one of them again
+            if status == REMOVED or is_judged:
                 for removed in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
                     known = changed.get(removed) or self._clusters[removed]
                     if known.arrival < arrival and known.has(id_):
                         put(removed, known.after_removal(id_, arrival))
+                        left.add(removed)
+            if status in (REMOVED, ORIGINAL):
                 continue
             cluster = changed.get(place) or self._clusters.get(place)
             member = _member(own, id_, rank)
@@ -215,7 +220,7 @@ class Clusters:
                 best = join((original,), member)
                 begun = _Cluster(name, 1, name, first, False, first, arrival, best)
                 put(place, begun.joined(1, arrival, best, id_, time))
-            elif cluster is not None and cluster.arrival < arrival:
+            elif cluster is not None and (cluster.arrival < arrival or place in left):
                 put(place, cluster.joined(joins, arrival, join(cluster.best, member), id_, time))
         return changed
 

@@ -25,14 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.pairs.batches import id_hashes
+from neardup.pairs.batches import id_columns, id_hashes
 from neardup.schemes.interface import select_ragged
-from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.decisions import Compare, Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.kept import KeptStories, changed
+from neardup.stories.verdicts.leads import SIMILARITY
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import Arrivals, is_document
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, Arrivals, is_document
+from neardup.stories.verdicts.stories import HOLDS
 from neardup.window import NO_TIME, NO_WINDOW
 from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup_workers.doing.stages.verdicts.evidence import Compared
@@ -41,7 +43,7 @@ from neardup_workers.doing.stages.verdicts.watermarks import Hole
 from neardup_workers.outside.topics.arrivals import ArrivalRows, arrived_at, join_arrivals
 from neardup_workers.outside.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
 from neardup_workers.outside.topics.places import offsets_of, partitions_of
-from neardup_workers.outside.topics.signed import SignedRows, offset_and_row, position_of
+from neardup_workers.outside.topics.signed import TOGETHER, SignedRows, offset_and_row, position_of
 from neardup_workers.outside.topics.verdicts import DecidedRows
 
 _Longs = npt.NDArray[np.int64]
@@ -148,7 +150,8 @@ class LinkState:
             self._new_pairs.append(links)
 
     def take(self, watermark: int, rows_max: int) -> Taken | None:
-        """Return the arrivals before the watermark, ``rows_max`` at most."""
+        """Return the arrivals before the watermark, ``rows_max`` at most. A judged one is the first: it depends on the
+        decisions before it."""
         parts: list[ArrivalRows] = []
         positions: list[_Longs] = []
         arrived: list[tuple[int, int]] = []
@@ -159,6 +162,10 @@ class LinkState:
             size = len(waiting.rows.places)
             end = size if waiting.offset < reached else rows_reached if waiting.offset == reached else 0
             count = min(max(0, end - first), left)
+            judged = waiting.rows.kinds[first : first + count] == JUDGED
+            judged[: not parts] = False
+            if judged.any():
+                count = left = int(judged.argmax())
             if count:
                 parts.append(waiting.rows.select(np.arange(first, first + count)))
                 index = np.cumsum(is_document(waiting.rows.kinds))[first : first + count] - 1
@@ -194,10 +201,29 @@ class LinkState:
         self._add_rows(rows, numbers)
         self.compared.rows.add(numbers[numbers >= 0], evidence[numbers >= 0])
         compare = self.compared.comparing(numbers, self.decisions.sizes)
-        verdicts = self.decisions.decide(_arrivals(rows, numbers), self._found(numbers, end), compare)
+        found = self._found(numbers, end)
+        if len(rows.kinds) and rows.kinds[0] == JUDGED:
+            rows, found = self._judged(rows, found, compare)
+        verdicts = self.decisions.decide(_arrivals(rows, numbers), found, compare)
         stamps, counts = np.array(taken.arrived).T
         arrived = np.repeat(arrived_at(stamps), counts)[is_open]
         return self._decided_rows(rows, numbers, verdicts, time, _inside(positions, holes), arrived)
+
+    def _judged(self, rows: ArrivalRows, found: Found, compare: Compare | None) -> tuple[ArrivalRows, Found]:
+        """Return the rows, of which the first is judged, and their pairs as the judgement wants them."""
+        said = rows.judged[int(rows.places[0])]
+        ids = id_hashes(*id_columns([rows.ids[: rows.id_starts[1]].tobytes(), said[1:]]))
+        joined = self.decisions.judgement(ids, rows.contents[0], same=said[:1] == TOGETHER)
+        if joined == HOLDS:
+            return rows._replace(kinds=np.append(np.uint8(DOCUMENT), rows.kinds[1:])), found
+        if joined == NONE:
+            return rows, found
+        first, other = np.zeros(1, np.int64), np.array([joined])
+        similarity = np.zeros(1, np.float32) if compare is None else compare(first, other)[:, SIMILARITY]
+        return rows, Found(
+            np.append(first, found.rows), np.append(other, found.numbers),
+            np.append(np.maximum(similarity, np.float32(0)), found.similarities),
+        )  # fmt: skip
 
     def _decided_rows(
         self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_],
