@@ -27,6 +27,10 @@ MATCHER = "workers/neardup_workers/doing/stages/matching/matcher.py"
 TABLE = "workers/neardup_workers/doing/stages/matching/shard_table.py"
 ALIGNMENT = "workers/neardup_workers/doing/stages/alignment.py"
 TRANSACTION = "workers/neardup_workers/doing/stages/transaction.py"
+INTAKE = "workers/neardup_workers/doing/stages/verdicts/intake.py"
+SHELL = "workers/neardup_workers/running/service/shell.py"
+STATES = "workers/neardup_workers/running/service/states.py"
+WATCHDOG = "workers/neardup_workers/outside/process/watchdog.py"
 
 WATERMARKS = "workers/neardup_workers/doing/stages/verdicts/watermarks.py"
 LINK_STATE = "workers/neardup_workers/doing/stages/verdicts/state.py"
@@ -50,6 +54,8 @@ UNION = tuple(f"{_SHARDS}test_shards_find_together_what_one_table_finds{case}" f
 REPEATED = tuple(f"{_SHARDS}test_copies_repeat_no_pair_of_contents{case}" for case in _CASES)
 GROWN = tuple(f"{_SHARDS}test_a_growth_repeats_no_pair_of_contents{case}" for case in _CASES)
 FILTERED = ("tests/stream/windows/test_seen.py::test_a_filter_forgets_what_a_removal_or_a_version_makes_unsure",)
+WAITS = "tests/workers/service/test_shell_waits.py"
+STEPS = "tests/workers/stages/test_matcher_steps.py"
 STEP = "stream/neardup/window/step.py"
 GUARDS = "tests/kafka/transport/test_kafka_guards.py"
 
@@ -344,6 +350,48 @@ MUTANTS = (
         "        self._stale = True\n        if self._is_fenced(error):\n",
         "        if self._is_fenced(error):\n",
         (GUARDS,),
+    ),
+    Mutant(
+        "a step of a matcher ends at no time", "deadline", MATCHER,
+        "                if not 0 <= self.member.clock() - at < _STEP_SECONDS_MAX:",
+        "                if self.member.clock() - at < -1e9:",
+        (f"{STEPS}::test_a_step_ends_after_half_a_second_inside_a_message",),
+    ),
+    Mutant(
+        "a step of a linker ends at no pairs", "deadline", WATERMARKS,
+        "        if sum(self._pairs) > pairs_max:\n",
+        "        if sum(self._pairs) < 0:\n",
+        ("tests/workers/stages/verdicts/test_watermarks.py",),
+    ),
+    Mutant(
+        "what is decided without a step stays held", "deadline", INTAKE,
+        "        self.watermarks.settle(state.decided_position(self.position))\n",
+        "",
+        (f"{SCHEDULES}::test_failures_lose_repeat_and_falsify_nothing",),
+    ),
+    *(
+        Mutant(name, "deadline", STATES, f"    return {of}\n", "    return {}\n", (WAITS,)) for name, of in {
+            "a worker waits for its group without a limit":
+                '{} if made.worker.member.joined else {"the worker": 0}',
+            "a partition waits for its offset without a limit":
+                '{} if member.awaited else {f"partition {partition}": 0 for partition in member.waiting}',
+            "a restore reads nothing without a limit":
+                '{"the restore": made.restored()} if made.restoring() else {}',
+            "a worker whose steps are aborted stays ready":
+                '{"the step": 0} if made.worker.member.aborted_in_row else {}',
+        }.items()
+    ),
+    Mutant(
+        "a second wait restarts the worker again", "deadline", WATCHDOG,
+        "        self._before.add(what)\n",
+        "",
+        (WAITS,),
+    ),
+    Mutant(
+        "a wait is too long before its deadline", "deadline", SHELL,
+        "        deadline = max(usual, limits.stall_seconds_max)\n",
+        "        deadline = limits.stall_seconds_max\n",
+        (WAITS,),
     ),
 )  # fmt: skip
 
