@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from benchmarks.lost.changed import COPIES, NEWS, Changed, stream
 from benchmarks.lost.judged import COPY, LOST, SETS, documents_of, rows_in
 from benchmarks.measure import ONE_THREAD
-from benchmarks.typed.programs import PEERS, Peer, installed, parsed, print_table, run
+from benchmarks.typed.programs import PEERS, THRESHOLD, Peer, installed, parsed, print_table, run
 from neardup import Document
 from neardup.pairs.estimates.intervals import clopper_pearson
 
@@ -137,11 +137,12 @@ def one_core() -> Iterator[None]:
 
 
 def rows_of(
-    names: Sequence[str], streams: Streams, environments: Path, seconds_max: float, turns: int
+    names: Sequence[str], streams: Streams, environments: Path, seconds_max: float, turns: int, at: str = THRESHOLD
 ) -> Iterator[tuple[str, str]]:
-    """The rows of programs in both tables; a program that cannot run has rows that say why."""
+    """The rows of programs in both tables, at a threshold; a program that cannot run has rows that say why."""
     for name in names:
         peer = PROGRAMS[name]
+        peer = peer._replace(threshold=at, settings=peer.settings.replace(THRESHOLD[1:], at.removeprefix("0")))
         title, changed = peer.title, streams.changed
         typed = f"[{peer.settings}](../benchmarks/typed/scripts/{peer.script})"
         try:
@@ -170,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lost", description=__doc__)
     parser.add_argument("--articles", type=int, help="of the changed articles, at most; all by default")
     parser.add_argument("--turns", type=int, default=2, help="of which the least is the cost of a document")
+    parser.add_argument("--threshold", default=THRESHOLD, help=f"of programs whose script has {THRESHOLD}")
     options = parsed(parser, PROGRAMS, arguments)
     lacking: list[str] = []
     streams = streams_in(options.data, options.articles, lacking)
@@ -178,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     with one_core():
         rows = []
-        for row in rows_of(options.names, streams, options.environments, options.seconds, options.turns):
+        common = streams, options.environments, options.seconds, options.turns
+        for row in rows_of(options.names, *common, options.threshold):
             sys.stderr.writelines(f"{line}\n" for line in row)
             rows.append(row)
     if streams.judged:

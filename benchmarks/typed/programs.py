@@ -26,6 +26,7 @@ from neardup import Document
 
 _HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = _HERE.parents[1] / "build" / "peers"
+THRESHOLD = "0.8"  # of scripts that name one
 _LOOK_SECONDS = 0.05  # between two looks at the memory
 
 
@@ -33,7 +34,8 @@ class Peer(NamedTuple):
     """A program: its script, and what pip installs for it.
 
     ``first``: of documents that are alike it keeps the first, not any of them. ``hub``: it loads a model from a hub,
-    unless ``HF_HUB_OFFLINE`` is set. ``settings`` say in words what the script sets.
+    unless ``HF_HUB_OFFLINE`` is set. ``settings`` say in words what the script sets. ``threshold`` stands in the place
+    of ``THRESHOLD`` in the script.
     """
 
     title: str
@@ -42,6 +44,7 @@ class Peer(NamedTuple):
     first: bool = True
     hub: bool = False
     settings: str = ""
+    threshold: str = THRESHOLD
 
 
 _DATATROVE = ("datatrove[io,processing]", "spacy")
@@ -144,7 +147,8 @@ def run(peer: Peer, documents: Sequence[Document], environment: Path, seconds_ma
         Path(folder, "texts.jsonl").write_text("".join(map(_line, documents)), encoding="utf-8")
         # Under another name: a script that is called as its library would import itself.
         typed = Path(folder, "typed").with_suffix(".sh" if script.suffix == ".sh" else ".py")
-        typed.write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
+        code = script.read_text(encoding="utf-8").replace(THRESHOLD, peer.threshold)
+        typed.write_text(code, encoding="utf-8")
         with Path(folder, "said").open("wb") as said:
             looked: dict[str, int] = {}
             begin, waited = time.perf_counter(), _waited()

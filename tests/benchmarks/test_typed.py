@@ -47,18 +47,18 @@ def test_a_changed_title_is_like_the_old_one() -> None:
 
 @pytest.mark.processes
 def test_a_program_is_run_and_one_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On the documents, in a folder of its own."""
+    """On the documents, in a folder of its own, at the threshold that is asked for."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "first.sh").write_text("head -1 texts.jsonl > kept.jsonl\n")
-    (tmp_path / "scripts" / "fails.sh").write_text("echo 'no such | set' >&2; exit 3\n")
+    (tmp_path / "scripts" / "fails.sh").write_text("echo 'no such | set at 0.8' >&2; exit 3\n")
     monkeypatch.setattr(programs, "_HERE", tmp_path)
-    peers = {"first": Peer("First", "first.sh"), "fails": Peer("Fails", "fails.sh")}
+    peers = {"first": Peer("First", "first.sh"), "fails": Peer("Fails", "fails.sh", threshold="0.6")}
     monkeypatch.setattr(typed, "PEERS", peers)
     documents = [Document(str(n), PROSE) for n in range(3)]
     assert programs.run(peers["first"], documents, Path(sys.executable).parent, 60).kept == {"0"}
     rows = list(typed.rows_of(["first", "fails"], documents, tmp_path, 60))
     assert rows[0].split(" | ")[4:] == ["1", "0 of 3", "0 of 3", "0", "0 |"]
-    assert rows[1].startswith("| Fails | failed: no such / set |")
+    assert rows[1].startswith("| Fails | failed: no such / set at 0.6 |")
 
 
 def test_a_look_at_a_session_counts_processes_that_no_other_waits_for() -> None:
@@ -183,7 +183,7 @@ def test_what_was_lost_is_two_tables_of_programs(
     exact, absent = page.read_text().splitlines()[3:5]
     assert exact == f"| exact hash | {' | '.join(['-/0.000(0.00-0.97)'] * 3)} |"
     streams = lost.streams_in(tmp_path, None, [])._replace(changed=None)
-    ((off, _),) = lost.rows_of(["news-off"], streams, tmp_path / "peers", 300, 1)
+    ((off, _),) = lost.rows_of(["news-off"], streams, tmp_path / "peers", 300, 1, "0.6")
     assert off.endswith(f"off` | {' | '.join(['0.500(0.01-0.99)/1.000(0.03-1.00) O1'] * 3)} |")
     assert absent.startswith("| absent | failed: ModuleNotFoundError: ")
     head, _, exact, absent = page.read_text().splitlines()[7:11]

@@ -1,1 +1,1 @@
-neardup dedup texts.jsonl --output kept.jsonl --verdicts reasons.jsonl
+neardup dedup texts.jsonl --output kept.jsonl --verdicts reasons.jsonl --threshold 0.8
