@@ -175,16 +175,32 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
 
 
 @pytest.mark.processes
-def test_what_was_blocked_before_a_kill_is_blocked_after_it(tmp_path):
-    """A feed that sends the document again after the restart gets ``blocked``; the list has the mode 0600."""
-    arguments = tmp_path, "--durability", "normal", "--blocked", "blocked.jsonl"
-    serving = Serving(*arguments)
-    httpx.post(f"{serving.url}/v1/check", json={"id": "a", "text": TEXT}, timeout=60)
-    removed = httpx.delete(f"{serving.url}/v1/documents/a", params={"block": "true"}, timeout=60)
+def test_what_a_person_said_before_a_kill_holds_after_it(tmp_path):
+    """A feed that sends a blocked document again gets ``blocked``; the list has the mode 0600. Stories that were taken
+    apart, put together, muted and followed are so, and later copies obey."""
+    arguments = tmp_path, "--durability", "normal", "--blocked", "blocked.jsonl", "--set", "webhook=http://127.0.0.1:9/"
+    near, far = TEXT.replace("Friday", "Tuesday"), " ".join(f"word{n}" for n in range(40))
+    serving = Serving(*arguments, NEARDUP_WEBHOOK_SECRET="c2VjcmV0" * 4)
+    with httpx.Client(base_url=serving.url, timeout=60) as client:
+        for id_, text in (("a", f"{far} and more"), ("one", TEXT), ("near", near), ("far", far[::-1])):
+            client.post("/v1/check", json={"id": id_, "text": text})
+        removed = client.delete("/v1/documents/a", params={"block": "true"})
+        apart = client.post("/v1/apart?a=one&b=near").json()
+        together = client.post("/v1/together?a=one&b=far").json()
+        marked = client.post(f"/v1/clusters/{together['cluster']}?muted=true&followed=true").json()
     serving.kill()
     assert removed.json() == {"id": "a", "removed": 1}
+    assert (apart["id"], together["id"], apart["cluster"] == together["cluster"]) == ("near", "far", False)
+    assert marked == {"cluster": together["cluster"], "muted": True, "followed": True}
     assert (tmp_path / "blocked.jsonl").stat().st_mode & 0o777 == 0o600
-    serving = Serving(*arguments)
-    again = [httpx.post(f"{serving.url}/v1/check", json={"id": id_, "text": TEXT}, timeout=60) for id_ in "ab"]
+    serving = Serving(*arguments, NEARDUP_WEBHOOK_SECRET="c2VjcmV0" * 4)
+    with httpx.Client(base_url=serving.url, timeout=60) as client:
+        again = [client.post("/v1/check", json={"id": id_, "text": f"{far} and more"}) for id_ in "ab"]
+        copies = [client.post("/v1/check", json={"id": f"{text[:9]}2", "text": text}) for text in (near, far[::-1])]
+        no = client.post("/v1/together?a=one&b=near")
+        kept = client.post(f"/v1/clusters/{together['cluster']}").json()
     serving.stop()
     assert [(answer.status_code, answer.json()["reason"]) for answer in again] == [(422, "blocked")] * 2
+    assert [answer.json()["cluster"] for answer in copies] == [apart["cluster"], together["cluster"]]
+    assert (no.status_code, no.json()["reason"]) == (409, "contradicts")
+    assert kept == marked
