@@ -15,7 +15,7 @@ from verdict_sequences import NEW_SEQUENCES, TEXTS, WINDOW_SECONDS, words_of
 from neardup import Config, ConfigError, Deduplicator, Document, Verdict
 from neardup.documents.document import Column, DocumentColumns
 from neardup.features.said.names import names_in
-from neardup.features.said.word_tables import hash_of_word
+from neardup.features.said.word_tables import _hash_of_word
 from neardup.features.texts.normalize import NormalForm
 from neardup.features.texts.reading import raw_texts_of
 
@@ -250,7 +250,7 @@ def test_names_are_those_of_running_text(columns: bool) -> None:
     found = names_in(held, NormalForm())
     for n, expected in enumerate(names):
         own = found.tokens[found.starts[n] : found.starts[n + 1]].tolist()
-        assert own == [hash_of_word(name) for name in expected.split()]
+        assert own == [_hash_of_word(name) for name in expected.split()]
     some = names_in(held, NormalForm(), refused=[0, 6])
     assert some.tokens.tolist() == found.tokens[found.starts[1] :].tolist()
 

@@ -19,8 +19,8 @@ from neardup.documents.pieces import NewWord
 from neardup.features.said.comparing_sets import said_parts
 from neardup.features.said.names import Names, names_in
 from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, word_sets
-from neardup.features.said.word_tables import hash_of_word
-from neardup.features.texts.normalize import NormalForm, code_points, normalize
+from neardup.features.said.word_tables import leading_hashes
+from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.features.texts.raw_texts import raw_texts
 from neardup.features.texts.reading import without_longer
 
@@ -32,7 +32,6 @@ _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _OTHERS = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _PIECES = regex.compile(rf"(?P<two>[{_IDEOGRAPHS}]+)|(?P<four>[{_OTHERS}]+)|[^\s{_IDEOGRAPHS}{_OTHERS}]+")
 _MARK = regex.compile(r"\p{M}")
-_LETTERS_AHEAD = regex.compile(r"\p{L}*")
 _LETTERS = {"two": 2, "four": 4, None: 0}
 
 Sets = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]
@@ -61,7 +60,8 @@ def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: boo
     pieces = [list(_pieces(text)) for text in texts]
     starts = np.cumsum([0, *map(len, pieces)])
     cut = [text[piece.begin : piece.end] for text, own in zip(texts, pieces, strict=True) for piece in own]
-    sets = word_sets(code_points(cut, form), _names_of(texts, cut, starts, form) if words else None, words=words)
+    codes = code_points(cut, form)
+    sets = word_sets(codes, _names_of(texts, codes, starts, form) if words else None, words=words)
     against = np.append(np.repeat(older[1][:-1], np.diff(starts)), older[1][-1:])
     part, new_numbers, names = said_parts(sets, (older[0], against))
     units, begins = sets[0], sets[1][:-1]
@@ -73,17 +73,15 @@ def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: boo
     ]
 
 
-def _names_of(texts: list[str], cut: list[str], starts: npt.NDArray[np.int64], form: NormalForm) -> Names:
+def _names_of(texts: list[str], pieces: CodePoints, starts: npt.NDArray[np.int64], form: NormalForm) -> Names:
     """Return of each piece that begins with a name of its text this name; the pieces of text i are those from
     ``starts[i]`` on."""
-    found, tokens, ends = names_in(without_longer(raw_texts(texts), CHARACTERS_MAX, texts), form), list[int](), [0]
+    found, tokens = names_in(without_longer(raw_texts(texts), CHARACTERS_MAX, texts), form), leading_hashes(pieces)
+    is_name = np.zeros(len(tokens), np.bool_)
     for (first, end), (begin, last) in zip(pairwise(starts.tolist()), pairwise(found.starts.tolist()), strict=True):
-        names = set(found.tokens[begin:last].tolist())
-        for piece in cut[first:end]:
-            token = hash_of_word(normalize(_LETTERS_AHEAD.match(piece)[0], form)) if piece[0].isupper() else 0
-            tokens += [token] if token in names else []
-            ends.append(len(tokens))
-    return Names(np.array(tokens, np.uint64), np.array(ends, np.int64))
+        if begin < last:
+            is_name[first:end] = np.isin(tokens[first:end], found.tokens[begin:last])
+    return Names(tokens[is_name], np.append(0, np.cumsum(is_name)))
 
 
 def _pieces(text: str) -> Iterator[_Piece]:

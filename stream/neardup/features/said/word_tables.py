@@ -12,6 +12,7 @@ import numpy.typing as npt
 from neardup.features.said.numbers import NO_DIGIT, hash_of_digits, next_hash
 from neardup.features.said.spoken import ABBREVIATIONS, CORRECTIONS, NEGATIONS, NUMBER_WORDS, SILENT
 from neardup.features.texts import words as classes_of
+from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.unicode_table import code_points_of
 from neardup.features.texts.words import HEBREW, INVISIBLE, KATAKANA, LETTER, NUMERIC, WORD_CLASS, word_table
 from neardup.machine.compile import inlined, kernel
@@ -56,16 +57,16 @@ def word_tables() -> WordTables:
         (IN_RUN, (classes == 0) & wordlike | invisible), (WORDLIKE, wordlike),
     ):  # fmt: skip
         kinds[has_bit] |= bit
-    hashes = {hash_of_word(word): hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
-    hashes |= dict.fromkeys(map(hash_of_word, CORRECTIONS), hash_of_word(_CORRECTION))
-    hashes |= dict.fromkeys(map(hash_of_word, NEGATIONS), 0)
-    hashes |= dict.fromkeys(map(hash_of_word, SILENT), 0)
-    hashes |= {hash_of_word(short): hash_of_word(word) for short, word in ABBREVIATIONS.items()}
+    hashes = {_hash_of_word(word): hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
+    hashes |= dict.fromkeys(map(_hash_of_word, CORRECTIONS), _hash_of_word(_CORRECTION))
+    hashes |= dict.fromkeys(map(_hash_of_word, NEGATIONS), 0)
+    hashes |= dict.fromkeys(map(_hash_of_word, SILENT), 0)
+    hashes |= {_hash_of_word(short): _hash_of_word(word) for short, word in ABBREVIATIONS.items()}
     keys = classes_of.hash_set(set(hashes), room=4)
     numbers = np.array([hashes.get(key, 0) for key in keys.tolist()], np.uint64)
-    letters, spans_of = "", dict.fromkeys(map(hash_of_word, SILENT), NOTHING)
+    letters, spans_of = "", dict.fromkeys(map(_hash_of_word, SILENT), NOTHING)
     for short, word in ABBREVIATIONS.items():
-        spans_of[hash_of_word(short)] = len(letters) << SPAN_BITS | len(word)
+        spans_of[_hash_of_word(short)] = len(letters) << SPAN_BITS | len(word)
         letters += word
     spans = np.array([spans_of.get(key, 0) for key in keys.tolist()], np.int64)
     tables = WordTables(kinds, digits, keys, numbers, spans, code_points_of(letters).astype(np.uint32))
@@ -80,8 +81,7 @@ def said_rules() -> str:
     return f"{_RULES}-{hashlib.blake2b(lists, digest_size=8).hexdigest()}-{classes_of.word_rules()}"
 
 
-def hash_of_word(word: str) -> int:
-    """Return the hash of a normalised word, as names and word sets have it."""
+def _hash_of_word(word: str) -> int:
     return int(_hash_of(code_points_of(word).astype(np.uint32)))
 
 
@@ -97,3 +97,28 @@ def hash_between(codes, begin, end):
     for i in range(begin, end):
         h = next_hash(h, codes[i])
     return mix64(h)
+
+
+def leading_hashes(codes: CodePoints) -> npt.NDArray[np.uint64]:
+    """Return the hash of the word that each of n normalised texts begins with, ``uint64[n]``."""
+    out = np.empty(len(codes.lengths), np.uint64)
+    _lead(codes, word_tables().kinds, out)
+    return out
+
+
+@kernel("CodePoints, const u8[], u64[]")
+def _lead(codes, kinds, out):
+    for i in range(len(out)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            out[i] = _hash_ahead(codes.wide[first:end], kinds)
+        else:
+            out[i] = _hash_ahead(codes.narrow[first:end], kinds)
+
+
+@inlined
+def _hash_ahead(codes, kinds):
+    end = np.int64(0)
+    while end < len(codes) and kinds[codes[end]] & IN_WORD:
+        end += 1
+    return hash_between(codes, 0, end)
