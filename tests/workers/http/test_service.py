@@ -1,12 +1,10 @@
 """The service: verdicts over HTTP, from a window on disk."""
 
-import contextlib
 import json
 import sqlite3
 import threading
 from urllib.parse import quote
 
-import hypothesis
 import pytest
 from service_world import NEAR, NOW, TEXT, world_in
 
@@ -354,46 +352,3 @@ def test_an_address_that_others_reach_needs_a_token(tmp_path):
     with pytest.raises(ConfigError, match="tls="):
         ServeSettings(tls=("certificate", "key", "another"))
     assert TOKEN not in repr(ServeSettings(token=TOKEN))
-
-
-@pytest.mark.long
-def test_requests_made_at_random_from_the_description_are_answered_as_it_says(world):
-    """Valid requests are accepted and wrong ones refused, without a 5xx, and with no status, type, member or method
-    outside the OpenAPI description."""
-    import schemathesis  # here, because make check leaves this test out
-    from schemathesis.checks import not_a_server_error
-    from schemathesis.specs.openapi import checks
-
-    @schemathesis.serializer("application/x-ndjson")
-    def _lines(context, value):
-        return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-
-    names = (
-        "status_code_conformance", "content_type_conformance", "response_schema_conformance", "unsupported_method",
-        "response_headers_conformance", "positive_data_acceptance", "negative_data_rejection",
-        "allow_header_conformance",
-    )  # fmt: skip
-    conforms = [not_a_server_error, *(getattr(checks, name) for name in names)]
-    modes = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
-    schema = schemathesis.openapi.from_asgi("/openapi.json", world.app)
-    asked = 0
-    for result in schema.get_all_operations():
-        operation = result.ok()
-        if operation.path == "/v1/events":  # its answer has no end; test_events reads it
-            continue
-        # Every body of a batch is a text of lines, also one that was made to be no text: each line has its own answer.
-        for mode in modes[:1] if operation.path == "/v1/check:batch" else modes:
-
-            @hypothesis.settings(
-                max_examples=12, deadline=None, database=None, derandomize=True,
-                suppress_health_check=list(hypothesis.HealthCheck),
-            )  # fmt: skip
-            @hypothesis.given(operation.as_strategy(generation_mode=mode))
-            def ask(case):
-                nonlocal asked
-                asked += 1
-                case.call_and_validate(checks=conforms, timeout=60)  # kernels may be compiled meanwhile
-
-            with contextlib.suppress(hypothesis.errors.Unsatisfiable):  # a request without values has no wrong ones
-                ask()
-    assert asked > 300
