@@ -82,3 +82,26 @@ def test_a_story_and_a_comparison_show_the_new_words(tmp_path, chromium):
             assert browser.evaluate(new.format(".pair")) == NEW
         finally:
             browser.close()
+
+
+def test_a_story_shows_what_it_quotes_and_what_quotes_it(tmp_path, chromium):
+    """The report leads to the speech and the speech back to it, by keyboard too: they are links. Both are compared."""
+    speech = " ".join(f"speech{n}" for n in range(60))
+    report = f"{' '.join(f'before{n}' for n in range(60))} {speech} {' '.join(f'behind{n}' for n in range(60))}"
+    (tmp_path / "browser").mkdir()
+    parts = {"scheme": "parts", "threshold": 0.05, "keep_texts": True}
+    with world_in(tmp_path / "state", **parts) as world, listening(world.app) as (host, port):
+        world.check("a", speech, title="The speech", source="Wire")
+        world.check("b", report, title="<b>The report</b>", source="Post")
+        browser = Browser(chromium, tmp_path / "browser")
+        try:
+            quote = "document.querySelector('.members .quote')"
+            browser.open(f"http://{host}:{port}/#/story/1")
+            assert browser.wait(f"{quote}?.innerText") == "Contains The speech wire Compare"
+            browser.evaluate(f"{quote}.querySelector('a').click()")
+            browser.wait("document.querySelector('h1')?.innerText === 'The speech'")
+            assert browser.wait(f"{quote}?.innerText") == "Contained in <b>The report</b> post Compare"
+            browser.evaluate(f"{quote}.querySelector('a:last-child').click()")
+            assert "Shared" in browser.wait("document.querySelector('.pair .facts')?.innerText")
+        finally:
+            browser.close()

@@ -34,6 +34,7 @@ from neardup.pairs.explanations.passages import passages
 from neardup.pairs.neighbours.nearest import ranked
 from neardup.pairs.pipeline import Matcher, Signed, Signer, Slice
 from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
 from neardup.stories.canaries.allowance import Allowance
 from neardup.stories.canaries.canaries import Canaries
 from neardup.stories.sources.ledger import PARTS, SOURCES_MAX, Ledger
@@ -47,7 +48,7 @@ from neardup.window import NO_TIME
 from neardup.window.steps import step
 from neardup_workers.outside.store.answers import Answer, decision_of, newest, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
-from neardup_workers.outside.store.extra import audit, sources
+from neardup_workers.outside.store.extra import audit, quotes, sources
 from neardup_workers.outside.store.extra.audit import Noted
 from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup_workers.outside.store.log import Log, StoreFull
@@ -107,6 +108,7 @@ class Keeper:
         self.canaries = Canaries(self.matcher, canaries_every, allowance=canaries_allowance)
         self._ledger, self.losses = Ledger(sources_max, stored=PARTS), LossAccounts()
         self._repeating: list[dict[str, Any]] = []
+        self._knows_shared = SCHEMES[config.scheme].shared is not None
         self._replay()
 
     # Changes
@@ -212,6 +214,7 @@ class Keeper:
         self.log.erase(row.id)
         [moved] = self._rows(batch, dates, decided, [(row.source, row.url, row.title)])
         self._store([moved], [] if text is None else [text])
+        quotes.move(self.log.writer, row.place, moved.place)
         return moved
 
     # Looks
@@ -331,6 +334,9 @@ class Keeper:
             )  # fmt: skip
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             self._store(rows, [document.text for document in documents] if self._keep_texts else ())
+            near = [newest(document.id, pairs_of) for document, pairs_of in zip(documents, pairs, strict=True)]
+            if self._knows_shared:
+                quotes.store(self.log.writer, rows, near, separate=self.config.separate)
             window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
             self.log.expire(self._oldest, table.stream_time - window - self._history if self._history else None)
             self._ledger.add(lost)
@@ -341,10 +347,9 @@ class Keeper:
             self.losses.add(*one)
         self.canaries.after(documents, batch)
         answers = []
-        for document, row, pairs_of in zip(documents, rows, pairs, strict=True):
+        for document, row, near_of in zip(documents, rows, near, strict=True):
             verdict = verdict_of(row._asdict(), None if row.original is None else next(originals))
-            near, collection = newest(document.id, pairs_of), document.collection or None
-            answers.append(Answer(document.id, None, verdict, near, collection=collection))
+            answers.append(Answer(document.id, None, verdict, near_of, collection=document.collection or None))
         return answers
 
     def _store(self, rows: Sequence[StoredRow], texts: Sequence[str]) -> None:

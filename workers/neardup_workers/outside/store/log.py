@@ -36,7 +36,7 @@ from neardup_workers.outside.store.disk.checkpoints import Checkpoints, is_full
 from neardup_workers.outside.store.disk.folder import damaged, damaged_page, locked, unusable
 from neardup_workers.outside.store.disk.reserve import Reserve
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES
-from neardup_workers.outside.store.extra import statements, words
+from neardup_workers.outside.store.extra import quotes, statements, words
 from neardup_workers.outside.store.rows import FIELDS, LEADS, TABLES, StoredRow, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
@@ -258,6 +258,7 @@ class Log:
     def drop(self, before: int) -> None:
         """Remove the rows with places below ``before``."""
         words.leave(self._writer, before)
+        quotes.leave(self._writer, before)
         for table in ("documents", "texts"):
             self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
 

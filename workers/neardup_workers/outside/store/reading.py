@@ -13,7 +13,7 @@ from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.rule import UPDATE
 from neardup_workers.outside.store.answers import verdict_of
-from neardup_workers.outside.store.extra import desk, identity, sources
+from neardup_workers.outside.store.extra import desk, identity, quotes, sources
 from neardup_workers.outside.store.extra.newest import Story, newest_stories
 from neardup_workers.outside.store.listing import Filters, PageCursor, list_documents, list_stories
 
@@ -100,13 +100,14 @@ class StoreReader:
             query = f"{_ANSWER} WHERE {members_of} ORDER BY d.place LIMIT ?"
             members = [self._version(member) for member in connection.execute(query, (number, after, limit + 1))]
             query = f"{_ANSWER} WHERE d.cluster = ? AND d.status = ? AND d.gone = 0 ORDER BY d.place DESC LIMIT ?"
-            updates = connection.execute(query, (number, UPDATE, _UPDATES))
+            updates = list(map(self._version, connection.execute(query, (number, UPDATE, _UPDATES))))
+            quotes.add_to([*members[:limit], *updates], connection, separate=self.separate)
             return {
                 **_cluster(connection, row, separate=self.separate, looked_at=-1),
                 "strip": _strip(connection, row),
                 "members": members[:limit],
                 "next": members[limit - 1]["place"] if len(members) > limit else None,
-                "updates": list(map(self._version, updates)),
+                "updates": updates,
             }
 
     def after(self, place: int, limit: int) -> list[dict[str, Any]]:

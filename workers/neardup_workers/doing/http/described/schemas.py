@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from neardup.documents.document import Explanation
+from neardup.documents.document import RELATIONS, Explanation
 from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
 from neardup.stories.sources.accounts import COUNTS, LAG_NAMES
 from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, TEXT_FIELDS, schema_of
@@ -84,6 +84,13 @@ _VERSION: dict[str, Schema] = {
     "expired": {
         "type": "boolean",
         "description": "The document has left the window; history_seconds keeps its verdict.",
+    },
+    **{
+        name: listed(link("Quote"), f"In a cluster, with scheme parts or passages: {what}, the newest first.")
+        for name, what in (
+            ("quotes", "documents of other clusters that it has passages of"),
+            ("quoted_by", "the later ones that have passages of it"),
+        )
     },
 }
 _NEIGHBOUR = record(
@@ -249,7 +256,23 @@ SCHEMAS: dict[str, Schema] = {
     "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
     "Version": record(
         _VERSION,
-        ("repeated", "date", "expired", "collection", *(name for name in NAMES if name not in ("status", "cluster"))),
+        (
+            "repeated",
+            "date",
+            "expired",
+            "collection",
+            "quotes",
+            "quoted_by",
+            *(name for name in NAMES if name not in ("status", "cluster")),
+        ),
+    ),
+    "Quote": record(
+        {
+            "id": _text(),
+            "cluster": _whole(),
+            **{name: _or_null("string") for name in ("source", "url", "title")},
+            "relation": _with({"enum": list(RELATIONS)}, "What the later document is to the earlier one."),
+        }
     ),
     "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
     "Source": record(_SOURCE, ("hours",)),

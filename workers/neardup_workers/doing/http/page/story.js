@@ -106,8 +106,19 @@ function about(member) {
   return [
     el('div', { class: 'times' }, el('time', {}, moment(dateOf(member))),
       member.date === null || member.date === undefined ? null : el('small', {}, `arrived ${moment(member.time)}`)),
-    el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? toArticle(link, 'Open the article') : null), idNode(member.id)),
+    el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? toArticle(link, 'Open the article') : null), idNode(member.id),
+      (member.quotes ?? []).map((one) => quote(QUOTES[one.relation], one, member)), (member.quoted_by ?? []).map((one) => quote(QUOTED[one.relation], one, member))),
   ];
+}
+
+// What a later document is to an earlier one, as each of them says it.
+const QUOTES = { part_of: 'Part of', contains: 'Contains', shares: 'Quotes' };
+const QUOTED = { part_of: 'A part of it is', contains: 'Contained in', shares: 'Quoted by' };
+
+/** A document of another story with the same passages: a link to its story, and to both side by side. */
+function quote(says, other, member) {
+  return el('span', { class: 'line quote' }, says, ' ', el('a', { href: `#/story/${other.cluster}`, dir: 'auto', lang: language(other.title) }, words(other.title, other.id)), ' ',
+    other.source ? [el('bdi', { class: 'source' }, shownSource(other.source)), ' '] : null, el('a', { href: pairAddress(other.id, member.id, member.collection) }, 'Compare'));
 }
 
 /** One document. The first one by its date may have arrived later. */

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from neardup_workers.outside.store.extra import audit, desk, feeds, growth, identity, outbox, sources, words
+from neardup_workers.outside.store.extra import audit, desk, feeds, growth, identity, outbox, quotes, sources, words
 
 # The first table of each script -> the script, and what fills its tables.
 _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
@@ -20,6 +20,7 @@ _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "outbox": (outbox.TABLES, None),
     "identity": (identity.TABLES, identity.fill),
     "growth": (growth.TABLES, growth.fill),
+    "quotes": (quotes.TABLES, None),
     "headlines": (words.TABLES, words.fill),
 }
 

@@ -1,5 +1,6 @@
 """What a store keeps in addition to its window, copied to another store: the queue of the web hook, the conditions of
-feeds, the audit log, the marks of stories and the name of the store, which ids of the Atom feed contain.
+feeds, the audit log, the marks of stories, what quotes what, and the name of the store, which ids of the Atom feed
+contain.
 
 Without it, a copy would send no event that waited, and say each story again to readers of its feed.
 """
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from neardup_workers.outside.store.extra import audit, desk, feeds, identity, outbox, sources
+from neardup.documents.document import RELATIONS
+from neardup_workers.outside.store.extra import audit, desk, feeds, identity, outbox, quotes, sources
 
 
 class _Table(NamedTuple):
@@ -43,6 +45,7 @@ _TABLES = {
     "audit": _Table(audit.TABLES, "lines of the audit log", lambda row: _object(row[4]) is not None),
     "desk": _Table(desk.TABLES, "marks of stories", lambda row: type(row[0]) is int and row[1] in (0, 1)),
     "audited": _Table("", "settings of the last start", lambda row: _object(row[0]) is not None),
+    "quotes": _Table(quotes.TABLES, "quotes", lambda row: type(row[0]) is type(row[1]) is int and row[2] in RELATIONS),
     "identity": _Table(identity.TABLES, "names of the store", lambda row: isinstance(row[0], str)),
 }
 SCRIPTS = sources.TABLES + "".join(table.script for table in _TABLES.values())
