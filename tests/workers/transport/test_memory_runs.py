@@ -22,6 +22,9 @@ PARTITIONS = 4
 SEEDS = range(150)
 MOMENTS = 1500
 MOMENTS_MAX = 6000
+# Moments between two looks whether all is copied, and moments of a tenth of a second after it: 40 s. What a dead worker
+# leaves is over within 25, its session of 10 and the transaction of 15.
+LOOK, QUIET, QUIET_SECONDS = 50, 400, 0.1
 
 
 def copy_step(producer: Producer, polled: Polled) -> Iterator[None]:
@@ -97,7 +100,7 @@ def disturb(cluster: MemoryCluster, random_source: random.Random, workers: dict[
 
 
 def run(seed: int) -> MemoryCluster:
-    """A run with disturbances; after them the youngest worker of each name finishes."""
+    """A run with disturbances; after them the youngest worker of each name finishes, and goes on while all is quiet."""
     random_source = random.Random(seed)
     cluster = MemoryCluster()
     cluster.create("in", PARTITIONS)
@@ -113,9 +116,17 @@ def run(seed: int) -> MemoryCluster:
     cluster.clear_faults()
     cluster.reachable = True
     cluster.advance(cluster.transaction_timeout_seconds)
-    for _ in range(MOMENTS_MAX):
-        cluster.advance(0.02)
-        next(random_source.choice(list(workers.values()))[-1])
+
+    def go_on(moments: int, seconds: float) -> None:
+        for _ in range(moments):
+            cluster.advance(seconds)
+            next(random_source.choice(list(workers.values()))[-1])
+
+    for _ in range(MOMENTS_MAX // LOOK):
+        go_on(LOOK, 0.02)
+        if len(cluster.records("out")) >= len(cluster.records("in")):
+            break
+    go_on(QUIET, QUIET_SECONDS)
     return cluster
 
 
