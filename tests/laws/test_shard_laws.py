@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from cases import Case, every_case, every_stream
+from cases import CASES, Case, every_case, every_stream
+from sizes import some_of
 
 from neardup import Config, Document, Signer
 from neardup.pairs.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
@@ -23,6 +24,7 @@ from neardup.window import again
 from neardup.window.chains import COPIED, MARK
 from neardup.window.steps import step
 
+# A case has one of them, and one of the growths; in ``make torture`` all.
 SHARDS = (2, 5, 8)
 # Steps of a growth: the number of shards, and a part of the stream after which there are more.
 GROWTHS = (((2, 0.0), (8, 0.4), (12, 0.7)), ((1, 0.0), (3, 0.5)), ((3, 0.0), (4, 0.3), (5, 0.35)))
@@ -65,6 +67,11 @@ def stream_of(config: Config, documents: Sequence[Document], rng: random.Random,
             removals.append(True)
     rows = concatenate([signed, removal_batch(names, config.plan.width)])
     return Stream(select(rows, np.array(order)), np.array(removals))
+
+
+def turn_of(case: Case) -> int:
+    """The number of a case."""
+    return list(CASES).index(case.name)
 
 
 def filter_of(config: Config, bytes_max: int = 1 << 30) -> Seen | None:
@@ -191,7 +198,7 @@ def test_shards_find_together_what_one_table_finds(case: Case, seed: int) -> Non
     config = with_a_window(case, rng)
     stream = stream_of(config, documents, rng, removed=0.1)
     bytes_max = rng.choice([(len(stream.rows.ids) + len(stream.rows.ragged)) // 3, 1 << 30])
-    for shards in SHARDS:
+    for shards in some_of(SHARDS, turn_of(case)):
         assert len(check_union(config, stream, shards, rng, bytes_max)) > 20, shards
 
 
@@ -202,7 +209,7 @@ def test_copies_repeat_no_pair_of_contents(case: Case, seed: int) -> None:
     config = case.config()
     stream = stream_of(config, case.stream(rng, 400, copies=0.5), rng, removed=0.0)
     one = sorted(links_of(config, stream, None, [])[0])
-    for shards in SHARDS:
+    for shards in some_of(SHARDS, turn_of(case)):
         assert sorted(check_union(config, stream, shards, rng)) == one, shards
 
 
@@ -214,7 +221,7 @@ def test_shards_that_are_added_on_the_way_find_together_what_one_table_finds(cas
     documents = case.stream(rng, 300, copies=0.4, versions=0.15, jitter=12.0)
     config = with_a_window(case, rng)
     stream = stream_of(config, documents, rng, removed=0.1)
-    for (first, _), *steps in GROWTHS:
+    for (first, _), *steps in some_of(GROWTHS, turn_of(case)):
         grown = {round(part * len(stream.removals)): shards for shards, part in steps}
         assert len(check_union(config, stream, first, rng, grown=grown)) > 20, steps
 

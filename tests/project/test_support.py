@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
+import random
 import re
 import select
 from pathlib import Path
 
 import pytest
 from all_parts import PYTEST, main, run
+from cases import random_stream
 from python_files import ROOT, nodes
+from sizes import SEEDS, some_of
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 SOME_TESTS = """
@@ -75,6 +78,23 @@ def test_a_skip_comes_before_a_test_opens_something(opens: bool, request: pytest
             pytest.raises(pytest.fail.Exception if opens else pytest.skip.Exception),
         ):
             call.throw(pytest.skip.Exception("no data"))
+
+
+def test_a_stream_is_drawn_once_and_the_generator_goes_on_behind_it() -> None:
+    """Two laws that ask for the same one get equal documents in lists of their own; other settings are another one."""
+    one, two, other = (random.Random(9) for _ in range(3))
+    first = random_stream(one, 20, copies=0.5)
+    first.append(second := random_stream(two, 20, copies=0.5)[0])
+    assert first == [*random_stream(random.Random(9), 20, copies=0.5), second]
+    assert second is first[0]
+    assert one.random() == two.random()
+    assert random_stream(other, 20, copies=0.1) != first[:20]
+
+
+@pytest.mark.skipif(SEEDS > 1, reason="make torture takes all")
+def test_cases_take_turns_at_the_sizes_of_a_law() -> None:
+    """So that all of them occur in the tests."""
+    assert [size for turn in range(4) for size in some_of((2, 5, 8), turn)] == [2, 5, 8, 2]
 
 
 @pytest.mark.processes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from record_streams import SQUARES, print_stream, record_stream
+from sizes import SEEDS, remembered
 from vector_streams import COMPONENT_MAX, DIMENSION, NORM_MAX, vector_stream
 
 from neardup import Config, Document
@@ -77,6 +77,7 @@ def edited(rng: random.Random, words: list[str], edits: int) -> list[str]:
     return out
 
 
+@remembered
 def random_stream(
     rng: random.Random,
     size: int,
@@ -318,10 +319,6 @@ QUICK = {
     "new words, exact", "grouped, exact", "prefix chars", "identical", "passages", "parts", "vectors cosine",
     "records exact",
 }  # fmt: skip
-
-
-# Streams of a case in ``QUICK``: all three in ``make torture``.
-SEEDS = int(os.environ.get("NEARDUP_LAW_SEEDS", "1"))
 
 # These laws take longest, so that ``make check`` runs them on few cases.
 SLOW_LAWS = {
