@@ -137,6 +137,54 @@ def test_texts_that_share_no_run_are_no_pair() -> None:
     assert relations([*frames, *bits, *tables]) == {}
 
 
+def drawn(rng: random.Random, letters: range, vocabulary: int) -> list[str]:
+    """Texts of random draws from a few random words."""
+    words = ["".join(rng.choices(_SCRIPTS["latin"], k=rng.choice(letters))) for _ in range(vocabulary)]
+    return [" ".join(rng.choices(words, k=170)) for _ in range(60)]
+
+
+@pytest.mark.parametrize("letters", [range(1, 4), range(2, 10), range(7, 10)])
+@pytest.mark.parametrize(("vocabulary", "most"), [(5, 3), (10, 3), (20, 17)])
+def test_random_draws_from_a_few_words_make_no_chain(letters: range, vocabulary: int, most: int) -> None:
+    """Few of 1,770 pairs of texts that say the same words in another order share a part."""
+    texts = drawn(random.Random(f"{letters} {vocabulary}"), letters, vocabulary)
+    assert len(relations(texts)) <= most
+
+
+def test_a_run_is_found_among_words_that_chain() -> None:
+    """A run of 150 characters in texts of the same few words, whether of these words or of others."""
+    rng = random.Random(6)
+    for _ in range(20):
+        texts = drawn(rng, range(2, 10), 10)[:2]
+        for run in (" ".join(drawn(rng, range(2, 10), 10)[0].split()[:60]), prose(rng, _SCRIPTS["latin"], 160)):
+            one, other = (text.split() for text in texts)
+            at, to = rng.randrange(170), rng.randrange(170)
+            hosts = [" ".join([*one[:at], run[:160], *one[at:]]), " ".join([*other[:to], run[:160], *other[to:]])]
+            assert relations(hosts)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (
+            "As he which hath called you is holy, so he ye holy in all manner ot conversation",
+            "As he which has called you is holy, so be ye holy in all manner of conversation",
+        ),
+        (
+            "If I go awaf, I will come again and receive you unto myself",
+            "If I go I will come again, and receive you unto myself",
+        ),
+        (
+            "If we confess our sins, he is faithful and just to forgive us our sins",
+            "If we confess our sins, He is faithful and just to forgive us our sins",
+        ),
+    ],
+)
+def test_a_quote_may_say_a_word_twice(older: str, newer: str) -> None:
+    """Verses do; a word that is said again counts half a point."""
+    assert ("0", "1") in relations([f"he wrote: {older}. Old", f"and she: {newer}! New"])
+
+
 def test_one_word_a_million_times_takes_linear_work() -> None:
     """A step limit bounds an alignment: the rows grow with the text, not with its square."""
     texts = ["word " * 200_000, "word " * 200_000 + "end", "la la ha " * 60_000, "x" * 300_000, "x" * 300_000 + " y"]

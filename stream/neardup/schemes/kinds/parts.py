@@ -45,10 +45,10 @@ from neardup.schemes.signatures.word_alignment import (
     OLDER_BEGIN,
     OLDER_END,
     PAIR,
-    QUARTERS,
     SCORE,
     aligned,
 )
+from neardup.schemes.signatures.word_extension import QUARTERS
 from neardup.schemes.signatures.word_seeds import (
     EQUAL_CODES,
     EQUAL_HASHES,

@@ -1,13 +1,13 @@
 """Parts that two texts share, found by common seeds and scored by an alignment of words.
 
-A common seed begins an alignment, which goes on to both sides until its score has dropped by ``_DROP`` below the best
-one: first along a narrow band, which decides whether it is worth more, then along a wide one. A word that matches
-counts by its length, a word that does not, or is missing, counts against it. The score is the significance: between
-unrelated texts, pairs of a score fall sixfold to tenfold for each two points.
+A common seed begins an alignment, which goes on to both sides (``word_extension``): first along a narrow band, which
+decides whether it is worth more, then along a wide one. The score is the significance: between unrelated texts, pairs
+of a score fall sixfold to tenfold for each two points.
 
 The newer text is read word by word, and each word is in one part at most. So the work follows its length: an
 alignment begins at seeds outside of the parts before, ``_OCCURRENCES`` positions of the older text are tried for a
-seed, and a pair of texts takes ``_ROWS_A_WORD`` steps for each of its words at most.
+seed, and a pair of texts takes ``_ROWS_A_WORD`` steps for each of its words at most. Where a part was refused that
+says a few words again and again, an alignment begins at runs without a change only.
 
 Source: for the end of an extension, Zhang, Schwartz, Wagner, Miller, "A greedy algorithm for aligning DNA sequences",
 2000 (X-drop).
@@ -21,6 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner, kernel
+from neardup.schemes.signatures.word_extension import (
+    CODES,
+    QUARTERS,
+    ROW,
+    around,
+    is_run,
+    is_varied,
+)
 from neardup.schemes.signatures.word_seeds import (
     LISTED_WORDS,
     Ordered,
@@ -31,19 +39,6 @@ from neardup.schemes.signatures.word_seeds import (
     selection_at,
 )
 
-# Scores are in quarters of a point.
-QUARTERS = 4
-# Of a match, by kind: words of one to three letters 1, to six 2, longer 3; an ideograph 1, a kana a half, a digit that
-# stands alone a quarter, because tables of few different digits would align everywhere.
-_WEIGHTS = np.array([0, 4, 4, 4, 8, 8, 8, 12, 12, 12, 12, 4, 2, 1, 0, 0], np.int32)
-_PENALTY = np.int32(4)
-_KIND = np.uint16(0xF)
-# Half the width of each band, and how far a score may drop; the narrow one ends when it has gained ``_GAIN``.
-_NARROW, _NARROW_DROP, _GAIN = 3, 24, 20
-_BAND, _DROP, _NO_GAIN = 8, 48, 1 << 40
-_LOWEST = np.int32(-(1 << 30))
-# The words of a band that are compared at once, one more than it has, and how many rows of it are.
-_HOPED_WIDTH, _HOPED_ROWS = 2 * _NARROW + 2, 16
 _OCCURRENCES = 8
 _ROWS_A_WORD, _ROWS_FREE = 128, 4096
 # A list is searched if it has so many positions for each seed that is looked for.
@@ -62,7 +57,7 @@ _WORDS_MIN = 3
 class _Scratch(NamedTuple):
     """What an alignment needs: a row of a band; positions of selected seeds of the older text; a table of the seeds of
     the newer text, with the entry of each; for each entry the pair that used it last, and positions of the older text;
-    whether a seed of the table may begin so."""
+    whether a seed of the table may begin so; how often a part has the word of each code."""
 
     row: npt.NDArray[np.int32]
     older: npt.NDArray[np.int32]
@@ -73,6 +68,7 @@ class _Scratch(NamedTuple):
     counts: npt.NDArray[np.int32]
     positions: npt.NDArray[np.int32]
     filter: npt.NDArray[np.bool_]
+    words: npt.NDArray[np.int32]
 
 
 def aligned(newer: Ordered, older: Ordered, score_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -93,10 +89,11 @@ def aligned(newer: Ordered, older: Ordered, score_min: float) -> tuple[npt.NDArr
     most = [int(texts.words.max(initial=0)) for texts in (newer, older)]
     entries = 1 << (2 * most[0] + 1).bit_length()
     scratch = _Scratch(
-        np.empty(2 * _BAND + 2, np.int32), np.empty(most[1], np.int32),
+        np.empty(ROW, np.int32), np.empty(most[1], np.int32),
         np.empty(entries, np.uint64), np.zeros(entries, np.bool_),
         np.empty(most[0], np.int32), np.empty(entries, np.int64), np.empty(entries, np.int32),
         np.empty(entries * _OCCURRENCES, np.int32), np.empty(1 << _FILTER_BITS, np.bool_),
+        np.zeros(CODES, np.int32),
     )  # fmt: skip
     count = np.zeros(1, np.int64)
     _align(newer, older, round(score_min * QUARTERS), scratch, parts, seeds, count)
@@ -224,148 +221,35 @@ def _search(texts, first, begin, listed, wanted):
 @inner
 def _parts(newer, older, pair, score_min, scratch, selected, parts, at):
     """Write the parts of a pair from ``at`` on; return where the next ones begin."""
-    a, b, n_words, o_words = newer.starts[pair], older.starts[pair], newer.words[pair], older.words[pair]
-    mask, passed = newer.mask, np.int64(0)
+    sides = newer.units, newer.starts[pair], older.units, older.starts[pair], newer.mask
+    n_words, o_words, passed, refused = newer.words[pair], older.words[pair], np.int64(0), np.int64(0)
     left = _ROWS_A_WORD * n_words + _ROWS_FREE
     for n in range(selected):
         entry, i = np.int64(scratch.entries[n]), np.int64(n)
         if i < passed or scratch.pairs[entry] != pair:
             continue
-        best = np.int64(0)
+        best, end = np.int64(0), seed_end(newer.units, sides[1], i, n_words)
         for k in range(scratch.counts[entry]):
             j = np.int64(scratch.positions[entry * _OCCURRENCES + k])
-            end = seed_end(newer.units, a, i, n_words)
-            after = j + end - i
-            score = np.int64(0)
-            for word in range(i, end):
-                score += _WEIGHTS[newer.units[a + word] & _KIND]
-            sides = newer.units, a, older.units, b, mask
-            room = n_words - end, o_words - after, i - passed, j
-            wanted = min(_GAIN, score_min - score)
-            hoped = _hope(sides, end, after, room[0], 1, wanted)
-            if hoped + _hope(sides, i - 1, j - 1, room[2], -1, wanted - hoped) < wanted:
-                left -= 1
-                if left < 0:
-                    return at
+            room = n_words - end, o_words - (j + end - i), i - passed, j
+            if i < refused and not is_run(sides, i, end, j, room):
                 continue
-            gain, _, _, rows = _extend(sides, end, after, room[0], room[1], 1, _NARROW, _NARROW_DROP, _GAIN, scratch)
+            score, ei, di, ej, dj, rows = around(sides, i, end, j, room, score_min, scratch.row)
             left -= rows
-            if gain < _GAIN and score + gain < score_min:
-                more, _, _, rows = _extend(
-                    sides, i - 1, j - 1, room[2], room[3], -1, _NARROW, _NARROW_DROP, _GAIN - gain, scratch
-                )
-                left -= rows
-                if gain + more < _GAIN and score + gain + more < score_min:
-                    if left < 0:
-                        return at
-                    continue
-            gain, di, dj, rows = _extend(sides, end, after, room[0], room[1], 1, _BAND, _DROP, _NO_GAIN, scratch)
-            more, ei, ej, others = _extend(sides, i - 1, j - 1, room[2], room[3], -1, _BAND, _DROP, _NO_GAIN, scratch)
-            left -= rows + others
-            score += gain + more
             if score >= score_min and score > best:
-                best = score
-                parts[at, PAIR], parts[at, SCORE] = pair, score
-                parts[at, NEWER_BEGIN], parts[at, NEWER_END] = i - ei, end + di
-                parts[at, OLDER_BEGIN], parts[at, OLDER_END] = j - ej, after + dj
+                begins, ends = (i - ei, j - ej), (end + di, j + end - i + dj)
+                if is_varied(sides, begins, ends, score, score_min, scratch.words) or is_run(sides, i, end, j, room):
+                    best = score
+                    parts[at, PAIR], parts[at, SCORE] = pair, score
+                    parts[at, NEWER_BEGIN], parts[at, OLDER_BEGIN] = begins
+                    parts[at, NEWER_END], parts[at, OLDER_END] = ends
+                else:
+                    refused = max(refused, end + di)
             if left < 0:
                 break
         if best:
             passed = parts[at, NEWER_END]
             at += 1
         if left < 0:
-            return at
+            break
     return at
-
-
-@inlined
-def _hope(sides, i, j, room, step, wanted):
-    """Return what ``_extend`` gains on the narrow band at most, or ``wanted`` and more: each word counts as a match if
-    the band has an equal one. Most common seeds are chance, and this costs a tenth of the band."""
-    units, a, others, b, mask = sides
-    value, best = np.int64(0), np.int64(0)
-    for r in range(min(room, _HOPED_ROWS + 1)):
-        first = b + j + r * step - _NARROW
-        if r == _HOPED_ROWS or first < 0 or first + _HOPED_WIDTH > len(others):
-            return max(wanted, best)
-        code = units[a + i + r * step]
-        weight = _WEIGHTS[code & _KIND]
-        code &= mask
-        band, is_equal = others[first : first + _HOPED_WIDTH], False
-        for k in range(_HOPED_WIDTH):  # of constant length and without an early end: vector code
-            is_equal |= band[k] & mask == code
-        value += weight if is_equal else -_PENALTY
-        best = max(best, value)
-        if best >= wanted or value < -_NARROW_DROP:
-            break
-    return best
-
-
-@inner
-def _extend(sides, i, j, room_i, room_j, step, band, drop, gain, scratch):
-    """Extend an alignment from words i and j on, in the direction of ``step``, until its score has dropped or gained so
-    much.
-
-    Returns the best score, how many words of each text it takes, and how many rows were computed.
-    """
-    units, a, others, b, mask = sides
-    width = 2 * band + 1
-    row = scratch.row[: width + 1]
-    row[width] = _LOWEST
-    for k in range(width):
-        row[k] = np.int32(band - k) * _PENALTY if k >= band else _LOWEST
-    best, best_i, best_j, rows = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for r in range(1, room_i + 1):
-        rows += 1
-        code = units[a + i + (r - 1) * step]
-        weight = _WEIGHTS[code & _KIND]
-        code &= mask
-        first = b + j + (r - 1) * step - band
-        if r + band <= room_j and first >= 0 and first + width <= len(others):
-            top = _fill_row(row, others[first : first + width], code, mask, weight, step)
-        else:
-            top = _fill_edge(row, others, b + j + (r - band - 1) * step, r - band, room_j, code, mask, weight, step)
-        if top > best:
-            best, best_i, column = np.int64(top), np.int64(r), np.int64(0)
-            while row[column] != top:
-                column += 1
-            best_j = r + column - band
-        if best >= gain or top < best - drop:
-            break
-    return best, best_i, best_j, rows
-
-
-@inlined
-def _fill_row(row, band, code, mask, weight, step):
-    """Write the next row of a band that is inside of the older text; return its greatest value."""
-    width, last = len(band), len(band) - 1
-    less = np.int32(-_PENALTY)  # numbers of 32 bits throughout, or fewer fit a vector
-    if step > 0:
-        for k in range(width):
-            matched = np.int32(row[k] + (weight if band[k] & mask == code else less))
-            row[k] = max(matched, np.int32(row[k + 1] + less))
-    else:
-        for k in range(width):
-            matched = np.int32(row[k] + (weight if band[last - k] & mask == code else less))
-            row[k] = max(matched, np.int32(row[k + 1] + less))
-    top = left = np.int32(_LOWEST)
-    for k in range(width):
-        left = max(row[k], np.int32(left + less))
-        row[k] = left
-        top = max(top, left)
-    return top
-
-
-@inlined
-def _fill_edge(row, others, at, q, room_j, code, mask, weight, step):
-    """The same where the band reaches beyond the older text, which has the words 1 to ``room_j``; the first is q."""
-    top = left = _LOWEST
-    for k in range(len(row) - 1):
-        value = row[k + 1] - _PENALTY
-        if 1 <= q <= room_j:
-            matched = row[k] + (weight if others[at] & mask == code else -_PENALTY)
-            value = max(value, left - _PENALTY, matched)
-        at, q = at + step, q + 1
-        row[k] = left = value
-        top = max(top, value)
-    return top
