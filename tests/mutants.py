@@ -376,7 +376,7 @@ MUTANTS = (
             "a partition waits for its offset without a limit":
                 '{} if member.awaited else {f"partition {partition}": 0 for partition in member.waiting}',
             "a restore reads nothing without a limit":
-                '{"the restore": made.restored()} if made.restoring() else {}',
+                '{"the restore": made.restored()[0]} if made.restoring() else {}',
             "a worker whose steps are aborted stays ready":
                 '{"the step": 0} if made.worker.member.aborted_in_row else {}',
         }.items()

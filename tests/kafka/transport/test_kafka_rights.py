@@ -46,7 +46,7 @@ from neardup_workers.outside.store.view import View
 from neardup_workers.outside.topics.names import LINK, ROLES, SIGN, names_of
 from neardup_workers.outside.transport.kafka.connect import connect
 from neardup_workers.outside.transport.kafka.transport import KafkaTransport
-from neardup_workers.outside.transport.protocol import Message, TransportError
+from neardup_workers.outside.transport.protocol import Committed, Message, TransportError
 from neardup_workers.running.commands.dead import chosen, replay
 from neardup_workers.running.commands.load import load_paths
 from neardup_workers.running.commands.tail import tail
@@ -134,7 +134,8 @@ def work(world: World, role: str) -> None:
     world.kafka_of_workers = replace(world.kafka_of_workers, client=client)
     place = world.place(role)
     try:
-        check_agreed(place.transport, world.settings)  # as the shell does
+        check_agreed(place.transport, world.settings)  # as the shell does, which also notes its state
+        place.transport.set_offsets(place.name, world.topics.settings, {0: Committed(0, "")})
         deadline, ends = time.monotonic() + WAIT_SECONDS_MAX, world.ends_of(role)
         while not reached([place], ends):
             assert time.monotonic() < deadline, place.standing()

@@ -22,7 +22,7 @@ def test_rights_are_printed_for_the_names_of_the_settings(capsys: pytest.Capture
         f"{start} Write --operation DescribeConfigs --topic its.documents.dead",
         f"{start} Write --operation DescribeConfigs --topic {names_of(settings).topics.signed}",
         f"{start} Read --operation DescribeConfigs --topic its.settings",
-        f"{start} Read --group {group}",
+        f"{start} Read --group {group} --resource-pattern-type prefixed",
         f"{start} Write --transactional-id {group}- --resource-pattern-type prefixed",
     ]
     (links,) = [right for right in rights_of(settings, "match") if right.name == names_of(settings).topics.links]

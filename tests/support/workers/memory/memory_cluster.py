@@ -49,6 +49,7 @@ FAULTS: dict[str, type[TransportError]] = {
     "configs": UnreachableError,
     "bounds": UnreachableError,
     "group_offsets": UnreachableError,
+    "set_offsets": UnreachableError,
     "read": UnreachableError,
     "trim": UnreachableError,
     "poll": UnreachableError,
@@ -240,6 +241,13 @@ class MemoryCluster:
         """Return the share of each member of a group, by its instance."""
         known = self._groups.get(group)
         return {} if known is None else {one.instance or one.member: one.share for one in known.members.values()}
+
+    def set_offsets(self, group: str, topic: str, offsets: Mapping[int, Committed]) -> None:
+        """Commit offsets of a group without members; raises ``FencedError`` if it has some."""
+        known = self._groups.get(group) or self.group(group, topic)
+        if known.members:
+            raise FencedError(f"group {group!r} has members: only they commit its offsets")
+        known.offsets_of(topic).update(offsets)
 
     def leave(self, group: str, instance: str) -> None:
         """Remove the member of an instance from its group, if there is one."""

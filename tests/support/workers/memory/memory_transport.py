@@ -109,6 +109,12 @@ class MemoryTransport:
             self._cluster.check("group_offsets")
             return dict(self._cluster.offsets(group, topic))
 
+    def set_offsets(self, group: str, topic: str, offsets: Mapping[int, Committed]) -> None:
+        """Commit offsets of a group that no member joins; raises ``FencedError`` if one has."""
+        with self._cluster.lock:
+            self._cluster.check("set_offsets")
+            self._cluster.set_offsets(group, topic, offsets)
+
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings with which the topic was created."""
         with self._cluster.lock:

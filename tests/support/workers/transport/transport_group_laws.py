@@ -41,6 +41,19 @@ def law_every_partition_has_one_owner_as_members_come_and_go(harness: Harness) -
     settled(harness, *staying, count=PARTITIONS)
 
 
+def law_offsets_without_a_member_never_touch_those_of_members(harness: Harness) -> None:
+    """They are read as they were written, the last ones count, and a group that has a member refuses them."""
+    topic, alone, joins = harness.make_topic(2), harness.name("alone"), harness.name("group")
+    transport = harness.transport()
+    for said in ("first", "last"):
+        transport.set_offsets(alone, topic, {0: Committed(7, said)})
+    assert transport.group_offsets(alone, topic) == {0: Committed(7, "last")}
+    joined(harness, topic, joins, "one")
+    with pytest.raises(FencedError):
+        transport.set_offsets(joins, topic, {0: Committed(7, "of no member")})
+    assert transport.group_offsets(joins, topic) == {}
+
+
 def law_a_member_too_many_owns_nothing(harness: Harness) -> None:
     """With more members than partitions, some members wait and poll nothing."""
     topic, group = harness.make_topic(1), harness.name("group")

@@ -24,7 +24,7 @@ from neardup_workers.doing.stages.starts import decoded_metadata
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import ROLES, names_of
-from neardup_workers.outside.transport.protocol import Message, Transport, UnreachableError
+from neardup_workers.outside.transport.protocol import Committed, Message, Transport, UnreachableError
 
 _VERSION = 1
 _PARTITION = 0
@@ -114,22 +114,26 @@ def check_agreed(transport: Transport, settings: StreamSettings) -> None:
 
 
 class Watch:
-    """The check of one worker: it reads the topic again when that has grown."""
+    """The check of one worker: it reads the topic again when that has grown; ``seen`` is its end then."""
 
     def __init__(self, transport: Transport, settings: StreamSettings) -> None:
         self._transport, self._settings = transport, settings
-        self._topic, self._seen = names_of(settings).topics.settings, -1
+        self.topic, self.seen = names_of(settings).topics.settings, -1
 
     def look(self, *, begins: bool = False) -> None:
         """Check what is new. Raises as ``check_agreed``; for a worker that ``begins`` a partition, ``UnreachableError``
         while a change is under way."""
-        written = self._transport.bounds(self._topic, written=True) if begins else {}
-        end = self._transport.bounds(self._topic)[_PARTITION][1]
+        written = self._transport.bounds(self.topic, written=True) if begins else {}
+        end = self._transport.bounds(self.topic)[_PARTITION][1]
         if begins and end < written[_PARTITION][1]:
-            raise UnreachableError(f"the end of a change of settings: a transaction is open in {self._topic}")
-        if end != self._seen:
+            raise UnreachableError(f"the end of a change of settings: a transaction is open in {self.topic}")
+        if end != self.seen:
             check_agreed(self._transport, self._settings)
-            self._seen = end
+            self.seen = end
+
+    def note(self, group: str, metadata: str) -> None:
+        """Commit that a group without members has seen the topic so far, with metadata. Raises as ``set_offsets``."""
+        self._transport.set_offsets(group, self.topic, {_PARTITION: Committed(self.seen, metadata)})
 
 
 def agree(transport: Transport, settings: StreamSettings, sleep: Callable[[float], None] = time.sleep) -> str:

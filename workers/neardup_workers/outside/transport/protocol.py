@@ -341,11 +341,8 @@ class Transport(Protocol):
         """
 
     def producer(self, transactional_id: str) -> Producer:
-        """Make a producer, which fences every earlier one of the same id and ends its transaction.
-
-        Raises:
-            UnreachableError: the broker does not answer.
-        """
+        """Make a producer, which fences every earlier one of the same id and ends its transaction. Raises
+        ``UnreachableError``."""
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
         """Read the committed records of ``[start, end)`` in order, without a group.
@@ -374,6 +371,9 @@ class Transport(Protocol):
         It never waits: offsets of open transactions do not count.
         """
 
+    def set_offsets(self, group: str, topic: str, offsets: Mapping[int, Committed]) -> None:
+        """Commit offsets of a group that no member joins; raises ``FencedError``, and changes nothing, if one has."""
+
     def members(self, group: str) -> int:
         """Return the number of members of a group."""
 
@@ -381,11 +381,8 @@ class Transport(Protocol):
         """Return what each member of a group has been given last, by its instance."""
 
     def configs(self, topic: str) -> Mapping[str, str]:
-        """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them.
-
-        Raises:
-            UnknownTopicError: the topic does not exist.
-        """
+        """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them. Raises
+        ``UnknownTopicError``."""
 
     def replication(self, topic: str) -> Replication:
         """Return nodes of the cluster and replicas of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""

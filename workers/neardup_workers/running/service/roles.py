@@ -97,13 +97,13 @@ class Made(NamedTuple):
     """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
     readers to close, what it reports as JSON by name, what it reads without its group.
 
-    ``restored`` grows with all that a restore reads; ``waiting_records`` returns the number of polled and unprocessed
-    records, by partition; ``standbys`` how many messages and seconds each standby is behind.
+    ``restored`` is how much restores have read, and of how much; ``waiting_records`` returns the number of polled and
+    unprocessed records, by partition; ``standbys`` how many messages and seconds each standby is behind.
     """
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
-    restored: Callable[[], int] = lambda: 0
+    restored: Callable[[], tuple[int, int]] = lambda: (0, 0)
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
     standbys: Callable[[], Mapping[int, tuple[int, float]]] = dict
@@ -186,7 +186,7 @@ def _matcher(member: WorkerMember, settings: StreamSettings, limits: StreamLimit
     return Made(
         worker,
         restoring=lambda: sorted(worker.restoring),
-        restored=lambda: sum(restore.table.position for restore in worker.restoring.values()),
+        restored=worker.restore_progress,
         waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
@@ -222,7 +222,7 @@ def _linker(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
     return Made(
         worker,
         restoring=worker.restoring_partitions,
-        restored=lambda: worker.restored,
+        restored=lambda: worker.progress,
         observe=worker.observe,
         trim=worker.trim,
         waiting_records=worker.waiting_records,

@@ -38,6 +38,7 @@ from neardup_workers.outside.process.watchdog import Stall, Waits, Watchdog, end
 from neardup_workers.outside.settings.kafka import StreamLimits, StreamSettings
 from neardup_workers.outside.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer
 from neardup_workers.outside.telemetry.observer import Observer
+from neardup_workers.outside.telemetry.state_notes import NOTE_SECONDS, encode_notes
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
@@ -53,7 +54,7 @@ from neardup_workers.outside.transport.protocol import (
     UnreadableError,
 )
 from neardup_workers.running.service.roles import Made, Role, Tables, wait_seconds
-from neardup_workers.running.service.states import begun, waiting
+from neardup_workers.running.service.states import Lasting, begun, waiting
 
 _log = logging.getLogger(__name__)
 
@@ -89,8 +90,8 @@ _FENCED_MAX = 10
 _OBSERVE_SECONDS = 1.0
 # The broker looks for overdue transactions at this interval by default.
 _OVERDUE_SECONDS = 10.0
-# A check asks the broker for the ends of all partitions.
-_CHECK_SECONDS = 10.0
+# A check asks the broker for the ends of all partitions, and notes what keeps the worker from its work.
+_CHECK_SECONDS = NOTE_SECONDS
 # The client's objects refer to one another, so only a garbage collection frees a closed client. The same holds for a
 # failed worker: its error refers to the frames that raised it. A collection takes some milliseconds, and so does giving
 # memory back.
@@ -133,6 +134,9 @@ class Shell:
         usual = settings.client.transaction_timeout_seconds + _OVERDUE_SECONDS
         deadline = max(usual, limits.stall_seconds_max)
         self._waits, self._shown = Waits(usual, deadline), Waits(deadline, deadline)
+        self._lasting = Lasting(deadline)
+        self._has_notes = True  # a process before this one may have left some
+        self._is_unheard = False  # the last note was refused
 
     def run(self) -> Exit:
         """Work until a signal arrives; raises ``Failure`` for an error that no restart can repair."""
@@ -172,7 +176,7 @@ class Shell:
                 self._tables = {}
                 self.outside.health.reports = made.reports
             try:
-                self._turns(made, producer, self._chores(made, transport, consumer))
+                self._turns(made, producer, self._chores(made, watch, consumer))
             except tuple(CAUSES):
                 self._tables = made.hand_over()
                 raise
@@ -238,8 +242,9 @@ class Shell:
                 self._log_change(("ready", *owned), f"{self.name}: ready on {self.topic}; {listed}")
         self.outside.health.beat(answer)
 
-    def _chores(self, made: Made, transport: Transport, consumer: Consumer) -> list[_Chore]:
+    def _chores(self, made: Made, watch: Watch, consumer: Consumer) -> list[_Chore]:
         observer, worker, member = self.outside.observer, made.worker, made.worker.member
+        transport = member.transport
         labels: set[str] = set()
 
         def observe() -> None:
@@ -278,6 +283,7 @@ class Shell:
                     f"{ends[stalled]} for {self.limits.stall_seconds_max:g} s"
                 )
             self._check_waits(made)
+            self._note(made, watch)
 
         return [
             _Chore(_OBSERVE_SECONDS, observe),
@@ -298,6 +304,19 @@ class Shell:
         if wait.again:
             self.outside.stuck(f"{self.name}: {text}, also after a restart; see {state.look}")
         raise WaitedError(text)
+
+    def _note(self, made: Made, watch: Watch) -> None:
+        """Note for ``neardup status`` what keeps the worker from its work, or once that nothing does any longer."""
+        notes = self._lasting.look(made, {*self._waits.late, *self._shown.late}, self.outside.now())
+        if not notes and not self._has_notes:
+            return
+        try:
+            watch.note(self.name, encode_notes(made.worker.member.clock(), notes))
+            self._has_notes, self._is_unheard = bool(notes), False
+        except TransportError as error:  # the work does not depend on it
+            if not self._is_unheard:
+                _log.warning("%s: neardup status cannot show what keeps it from its work: %s", self.name, error)
+            self._is_unheard = True
 
     def _forget(self) -> None:
         """Begin all deadlines again: the broker was away, or the worker restarts."""

@@ -1,4 +1,4 @@
-"""What keeps a worker from its work, a row for each state: why, and what happens at its deadline.
+"""What keeps a worker from its work, a row for each state: what it says, why, and what happens at its deadline.
 
 One deadline holds for all: as long as a transaction may stay open, or ``stall_seconds_max``, whichever is longer. It
 counts from the last progress while the broker answers. Where a restart may help, the worker restarts at its deadline,
@@ -9,9 +9,10 @@ own (``Watchdog``, ``Stall``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from neardup_workers.outside.telemetry.state_notes import StateNote
 from neardup_workers.running.service.roles import Made
 
 
@@ -20,12 +21,14 @@ class State(NamedTuple):
 
     Attributes:
         waiting: what is in this state -> its progress; empty if the worker is not in it.
+        says: what the worker says of it.
         why: the reason at the deadline.
         look: where an operator looks.
         ends: at the deadline the worker restarts, then the process ends; else ``/readyz`` fails.
     """
 
     waiting: Callable[[Made], Mapping[str, int]]
+    says: Callable[[Made], str]
     why: str
     look: str
     ends: bool
@@ -41,7 +44,7 @@ def _assigned(made: Made) -> Mapping[str, int]:
 
 
 def _restoring(made: Made) -> Mapping[str, int]:
-    return {"the restore": made.restored()} if made.restoring() else {}
+    return {"the restore": made.restored()[0]} if made.restoring() else {}
 
 
 def _awaiting(made: Made) -> Mapping[str, int]:
@@ -52,21 +55,33 @@ def _aborting(made: Made) -> Mapping[str, int]:
     return {"the step": 0} if made.worker.member.aborted_in_row else {}
 
 
+def _restored(made: Made) -> str:
+    done, count = made.restored()
+    return f"has read {min(done, count):,} of about {count:,} for partitions {made.restoring()}"
+
+
 STATES: dict[str, State] = {
     "joining": State(
-        _joining, "is in no generation of its group, though the broker answers", "kafka-consumer-groups.sh --members",
-        True,
+        _joining, lambda made: "waits for the group", "is in no generation of its group, though the broker answers",
+        "kafka-consumer-groups.sh --members", True,
     ),
     "assigned": State(
-        _assigned, "has no committed offset, though the broker answers: a transaction of the group does not end",
+        _assigned, lambda made: f"asks for the offsets of partitions {sorted(made.worker.member.waiting)}",
+        "has no committed offset, though the broker answers: a transaction of the group does not end",
         "kafka-python admin transactions list", True,
     ),
     "restoring": State(
-        _restoring, "reads nothing more, though the broker answers: a transaction hides what was committed",
+        _restoring, _restored, "reads nothing more, though the broker answers: a transaction hides what was committed",
         "kafka-python admin transactions list", True,
     ),
-    "awaiting": State(_awaiting, "waits for other roles", "neardup status", False),
-    "aborting": State(_aborting, "has its transactions aborted", "the brokers", False),
+    "awaiting": State(
+        _awaiting, lambda made: f"waits for {made.worker.member.awaited}", "waits for other roles", "neardup status",
+        False,
+    ),
+    "aborting": State(
+        _aborting, lambda made: f"was refused: {made.worker.member.producer.last_error}",
+        "has its transactions aborted", "the brokers", False,
+    ),
 }  # fmt: skip
 
 
@@ -86,3 +101,23 @@ def begun(made: Made) -> set[str]:
     parts = {f"partition {partition}" for partition in {*made.worker.running, *restoring}}
     joined = {"the worker"} if member.joined else set()
     return parts | joined | ({"the restore"} if made.worker.running and not restoring else set())
+
+
+class Lasting:
+    """For how long a worker is in its states, as of each look. A restart that is short does not end a state."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._since: dict[str, float] = {}
+
+    def look(self, made: Made, late: Collection[str], now: float) -> list[StateNote]:
+        """Return the states of a worker; ``late`` is what waits for longer than usual."""
+        found = {name: set(state.waiting(made)) for name, state in STATES.items()}
+        self._since = {name: self._since.get(name, now) for name in found if found[name]}
+        return [
+            StateNote(
+                name, now - since, self._deadline, STATES[name].says(made), not found[name].isdisjoint(late),
+                STATES[name].why, STATES[name].look,
+            )
+            for name, since in self._since.items()
+        ]  # fmt: skip

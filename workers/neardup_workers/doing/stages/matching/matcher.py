@@ -106,6 +106,11 @@ class MatchWorker:
         """The shards whose rows are matched."""
         return set(self.tables)
 
+    def restore_progress(self) -> tuple[int, int]:
+        """Return the messages that restores have applied, once for each shard, and all of them."""
+        progress = [restore.progress for restore in self.restoring.values()]
+        return sum(done for done, _ in progress), sum(messages for _, messages in progress)
+
     def waiting_records(self) -> dict[int, int]:
         """Return the number of stretches that are read and not passed, by shard; shards without any are absent."""
         counts = {shard: sum(1 for _ in self._cursor(shard).ahead(t.position)) for shard, t in self.tables.items()}
@@ -259,7 +264,8 @@ class MatchWorker:
 
     def _restore(self) -> None:
         """Apply the messages at hand to the tables that are restored; a table at its end begins to run."""
-        for shard, (table, start, end) in list(self.restoring.items()):
+        for shard, restore in list(self.restoring.items()):
+            table, _, end = restore
             offset, row = offset_and_row(end)
             for stretch in self.behind.ahead(table.position):
                 for applied in table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False):
@@ -270,8 +276,8 @@ class MatchWorker:
             if row == 0 and table.position < end and self.behind.offset >= offset:
                 table.skip_to(end)  # only gaps remain
             if table.position < end:
-                done = offset_and_row(table.position)[0] - start
-                self.observer.set("restore_progress_ratio", done / max(1, offset - start), str(shard))
+                done, messages = restore.progress
+                self.observer.set("restore_progress_ratio", done / max(1, messages), str(shard))
             else:
                 del self.restoring[shard]
                 table.increments()  # drop the counts of the restore

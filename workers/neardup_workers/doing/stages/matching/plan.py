@@ -56,6 +56,11 @@ class Restore(NamedTuple):
     start: int
     end: int
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Messages that are applied, and all of them."""
+        return offset_and_row(self.table.position)[0] - self.start, offset_and_row(self.end)[0] - self.start
+
 
 def passed_growth(transport: Transport, group: str, topic: str, shards: int) -> dict[int, Growth]:
     """Return how many shards there are at the offsets in ``signed`` that a group of matchers has committed, and at the

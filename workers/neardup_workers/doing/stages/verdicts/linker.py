@@ -85,7 +85,7 @@ class LinkWorker:
         self.member, self.plan, self.observer = member, plan, member.observer
         self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
         self.running: set[int] = set()
-        self.restoring: Iterator[Restored | bool] | None = None
+        self.restoring: Iterator[Restored | int] | None = None
         self._separate = plan.config.separate
         self._intake = Intake(member, plan)
         self._forget()
@@ -93,7 +93,7 @@ class LinkWorker:
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
         self._skipped = 0  # documents before the first linker
         self._ignored = self._largest = 0  # ignored pairs in the metrics; members of the largest cluster not yet there
-        self.restored = 0  # stretches that restores have read
+        self.progress = 0, 0  # rows that a restore has read, of about so many
         self._committed: dict[str, dict[int, Committed]] = {}
         self._trimmed: dict[int, int] = {}
         self._renewed_at: float | None = None  # when all offsets were committed
@@ -241,6 +241,7 @@ class LinkWorker:
             metadata.growth,
         )  # fmt: skip
         self.restoring = restored(transport, self.plan, self._intake.compared(), signed, verdicts)
+        self.progress = 0, 2 * (metadata.arrivals - metadata.first)  # in verdicts, and in signed
         self.member.awaited, self.member.waiting = "", set()
 
     def _wait_for(self, what: str) -> None:
@@ -301,7 +302,7 @@ class LinkWorker:
                 self.observer.count("restored_documents", self.state.decisions.end)
                 self._intake.resume()
                 return
-            self.restored += loaded
+            self.progress = self.progress[0] + loaded, self.progress[1]
             if self.member.clock() >= until:
                 return
 

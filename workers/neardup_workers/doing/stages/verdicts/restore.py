@@ -183,9 +183,9 @@ def _first_open(
 
 def restored(
     transport: Transport, plan: LinkPlan, compared: Compared, signed: Committed, verdicts: Mapping[int, Committed]
-) -> Iterator[Restored | bool]:
-    """Read stories and ledger, the verdicts from the committed offsets on, and the messages of the window. Yields
-    whether it has read something, after each stretch, then the state of the last linker.
+) -> Iterator[Restored | int]:
+    """Read stories and ledger, the verdicts from the committed offsets on, and the messages of the window. Yields the
+    rows of each stretch of the two, at least 1 for one that is not empty, then the state of the last linker.
 
     Raises, unless ``plan.allow_gap`` is on, ``OffsetGoneError`` if retention has deleted verdicts of the window, and
     ``RecordsLostError`` if stories or the ledger are gone.
@@ -203,7 +203,7 @@ def restored(
         for part in _partition(transport, topics.verdicts, partition, committed, plan.allow_gap, config.separate):
             if part is not None:
                 parts.append(part.select((part.numbers >= metadata.first).nonzero()[0]))
-            yield part is not None
+            yield 0 if part is None else max(1, len(parts[-1].numbers))
     state = LinkState(plan.limits, compared, metadata.arrivals, metadata.row)
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     past = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
@@ -213,19 +213,21 @@ def restored(
     first, end = transport.bounds(topics.signed)[PARTITION]
     start, end = max(first, metadata.window), min(end, signed.offset + (metadata.row > 0))
     for stretch in transport.read(topics.signed, PARTITION, start, end) if start < end else ():
+        count = 0
         for record in stretch:
             data = record.value or b""
             rows = decode_signed(data, config.signing_fingerprint, config.plan.width)
             if rows.growth is None:
                 state.add_message(record.offset, rows, len(data), sizes)
                 gathered.add(rows.arrivals(), record.timestamp_ms)
-        yield True
+                count += len(rows.kinds)
+        yield max(count, min(1, len(stretch)))
     state.restore(past, stream_time, decided, stories.kept, sizes)
     clusters, records = Clusters(plan.limits, separate=config.separate), []
     for partition, (first, end) in transport.bounds(topics.clusters).items():
         for stretch in transport.read(topics.clusters, partition, first, end):
             records += stretch
-            yield True
+            yield min(1, len(stretch))
     clusters.restore(records, past, stream_time)
     sources = Sources(plan.sources_max)
     sources.restore(kept, past, gathered, stories.kept.ids, state.decisions.end)
@@ -234,7 +236,7 @@ def restored(
 
 def compacted(
     transport: Transport, plan: LinkPlan, topic: str, step: int, read: Callable[[list[Record]], _Kept]
-) -> Generator[bool, None, _Kept]:
+) -> Generator[int, None, _Kept]:
     """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before.
 
     Its records were acknowledged before its offsets were committed. So they are lost if all that is written was read,
@@ -252,7 +254,7 @@ def compacted(
     while True:
         for stretch in transport.read(topic, PARTITION, at, end) if at < end else ():
             records += stretch
-            yield True
+            yield min(1, len(stretch))
         at = max(at, end)
         kept = read(records)
         if kept.step >= step:
@@ -265,7 +267,7 @@ def compacted(
                 "whether the topic was made again, or was deleted by time or size; then --allow-gap goes on without "
                 "them: later copies of old originals may be kept, and counts of sources begin again"
             )
-        yield False
+        yield 0
         end = transport.bounds(topic)[PARTITION][1]
 
 

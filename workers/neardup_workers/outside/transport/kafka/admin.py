@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec, TopicPartition
+from kafka import IsolationLevel, KafkaAdminClient, OffsetAndMetadata, OffsetSpec, TopicPartition
 from kafka import errors as client_errors
 from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 
@@ -138,6 +138,20 @@ class KafkaAdmin:
             for log, at in committed.items()
             if log.topic == topic and at.offset >= 0
         }
+
+    def set_offsets(self, group: str, topic: str, offsets: Mapping[int, Committed]) -> None:
+        """Commit offsets of a group that no member joins; raises ``FencedError`` if one has."""
+        positions = {
+            TopicPartition(topic, partition): OffsetAndMetadata(at.offset, at.metadata, -1)
+            for partition, at in offsets.items()
+        }
+
+        def commit(client: KafkaAdminClient) -> None:
+            for error in client.alter_group_offsets(group, positions).values():
+                if error is not client_errors.NoError:
+                    raise error(group)
+
+        self._call(f"commit offsets of {group!r}", commit)
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Create the topics that do not exist, and return their names. Existing topics are unchanged.

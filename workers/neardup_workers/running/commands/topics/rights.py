@@ -115,15 +115,15 @@ def _of_topics(names: Names, user: str) -> Iterator[tuple[str, tuple[str, ...]]]
 
 def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Right]:
     if user in ROLES:
-        yield Right("group", names.group(user), (_READ,))
+        yield Right("group", names.group(user), (_READ,), is_prefix=True)  # each worker leaves notes in one of its own
         yield Right("transactional-id", names.worker(user, ""), (_WRITE,), is_prefix=True)
     if user == MATCH and settings.verdicts:  # it keeps what linkers have not decided
         yield Right("group", names.group(LINK), (_DESCRIBE,))
     if user == "shards" or (user == LINK and settings.verdicts):  # the matchers know how many shards there are
         yield Right("group", names.group(MATCH), (_DESCRIBE,))
     if user in ("status", "create"):
-        roles = ROLES if settings.verdicts else (SIGN, MATCH)
-        yield from (Right("group", names.group(role), (_DESCRIBE,)) for role in roles)
+        roles, notes = ROLES if settings.verdicts else (SIGN, MATCH), user == "status"
+        yield from (Right("group", names.group(role), (_DESCRIBE,), is_prefix=notes) for role in roles)
     if user == "replay":  # it commits as a signer
         yield Right("group", names.group(SIGN), (_READ,))
         if settings.verdicts:

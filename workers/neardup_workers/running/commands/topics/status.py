@@ -1,8 +1,9 @@
 """``neardup status``: one screen about a deployment, from its topics and the offsets of its groups alone.
 
 It needs no worker to answer, so it also says what is wrong when none does. It reads, for each role, where the group
-stands, the first record that it has not committed, and the newest record of what it writes; and who owns each shard and
-stands by for it. How far a standby is behind, only its member knows. It joins no group and changes nothing.
+stands, the first record that it has not committed, and the newest record of what it writes; who owns each shard and
+stands by for it; and what keeps a member from its work, as that has noted it. How far a standby is behind, only its
+member knows. It joins no group and changes nothing.
 
 Each ``Problem`` is a sentence about what is wrong, and one about what to do. The exit code is that of the worst one, so
 a probe can use the command.
@@ -32,7 +33,9 @@ from neardup_workers.outside.topics.replication import judge_replication
 from neardup_workers.outside.topics.rules import Finding, judge, judge_together, topic_plans
 from neardup_workers.outside.topics.signed import PARTITION
 from neardup_workers.outside.transport.protocol import Committed, Record, Transport, UnknownTopicError, UnreachableError
+from neardup_workers.running.commands.topics.problems import Problem, problem_tables
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
+from neardup_workers.running.commands.topics.waiting import waiting_of, waiting_problems, waiting_tables
 
 
 class _Kind(NamedTuple):
@@ -61,14 +64,6 @@ _TAIL_OFFSETS = 4
 # A transaction of a step takes a fraction of this time.
 _OPEN_SECONDS, _OPEN_LOOK_SECONDS = 2.0, 0.1
 _WAIT_SECONDS, _RECORDS_MAX, _BYTES_MAX, _MILLISECONDS = 10.0, 100, 1 << 20, 1e3
-
-
-class Problem(NamedTuple):
-    """What is wrong and what to do, and the exit code of a probe; code 0 is a remark."""
-
-    what: str
-    do: str
-    code: Exit = Exit.SUCCESS
 
 
 @dataclass(frozen=True)
@@ -117,29 +112,32 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     matched = transport.group_offsets(names.group(MATCH), names.topics.links)
     roles = look(transport, settings, names, matched)
     shards = states_of(transport, settings, matched)
+    waiting = waiting_of(transport, names, [role.role for role in roles], now)
     problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
+    problems += waiting_problems(waiting)
     problems += [*agreement_problems(transport, settings), *setting_problems(matched, settings)]
     read = dict.fromkeys(role.topic for role in roles)
     problems += [problem for topic in read for problem in held_problems(transport, topic)]
     linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
     problems += link_problems(linked.get(PARTITION), names.topics.signed)
-    waiting = [role for role in roles if role.slowest is not None]
+    behind = [role for role in roles if role.slowest is not None]
     # The role with the oldest record that is not committed: nothing later is decided everywhere.
-    held = min(waiting, key=lambda role: (role.slowest and role.slowest.since) or 0.0, default=None)
+    held = min(behind, key=lambda role: (role.slowest and role.slowest.since) or 0.0, default=None)
     limits = limits_of(matched)
     values: dict[str, Any] = {
         "generation": names.generation,
         "roles": [_values(role, now) for role in roles],
         "watermark": None if held is None or held.slowest is None else held.slowest.since,
         "held_back_by": None if held is None else held.role,
+        "waiting": [one.values() for one in waiting],
         "shards": [one._asdict() for one in shards],
         "limits": limits,
         "problems": [{"what": one.what, "do": one.do, "code": int(one.code)} for one in problems],
     }
     standing = [shard_table(shards)] if settings.standbys or any(one.standbys for one in shards) else []
-    tables = [_table(names, roles, held, now), *standing, *_limit_tables(limits), *_problem_tables(problems)]
-    print_found(values, tables, as_json=options.as_json)
+    tables = [_table(names, roles, held, now), *waiting_tables(waiting), *standing, *_limit_tables(limits)]
+    print_found(values, [*tables, *problem_tables(problems)], as_json=options.as_json)
     return next((code for code in _CODES if any(one.code == code for one in problems)), Exit.SUCCESS)
 
 
@@ -383,17 +381,6 @@ def _limit_tables(limits: Mapping[str, Any]) -> list[Table]:
 
 def _percent(fraction: float | None) -> str:
     return "-" if fraction is None else f"{100 * fraction:.2f} %"
-
-
-def _problem_tables(problems: Sequence[Problem]) -> list[Table]:
-    if not problems:
-        return []
-    table = Table(title_justify="left")
-    for column in ("", "what", "what to do"):
-        table.add_column(column, overflow="fold")
-    for one in sorted(problems, key=lambda one: not one.code):
-        table.add_row("WRONG" if one.code else "note", one.what, one.do)
-    return [table]
 
 
 def _ago(at: float | None, now: float) -> str:
