@@ -14,7 +14,7 @@ from shell_harness import Bench
 
 from neardup import Config, Document, Signer
 from neardup.pairs.batches import CONTENT_HALF
-from neardup_workers.outside.feeds.watch import FEEDS_MAX
+from neardup_workers.outside.feeds.lists import FEEDS_MAX
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.feed import FeedSettings
@@ -182,7 +182,7 @@ def test_items_go_to_a_service_once_each_and_wait_while_it_is_away(web, neardup,
 
 def test_the_number_of_feeds_has_a_limit():
     """Each has a thread."""
-    with pytest.raises(Failure, match="500 at most"):
+    with pytest.raises(Failure, match="10,000 at most"):
         command.run(FeedCommandOptions([f"http://a.example/{n}" for n in range(FEEDS_MAX + 1)]), FeedSettings())
 
 

@@ -1,17 +1,24 @@
 """Feeds as items: RSS, Atom, RDF and JSON Feed, as they are in the wild and as an enemy would write them."""
 
+import contextlib
 import html
 import json
 
 import pytest
 
-from neardup_workers.outside.feeds.items import Item, Named, items_of, parse
+from neardup_workers.outside.feeds.items import Item, Named, parse
+from neardup_workers.outside.feeds.parsers import Parsers
 
 URL = "http://feeds.example/news"
 RSS = """<rss version="2.0"><channel><title>News</title>{}</channel></rss>"""
 ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title>{}</feed>"""
 TIME = "2023-11-14T22:13:20+00:00"
 DATE = "<pubDate>Tue, 14 Nov 2023 22:13:20 GMT</pubDate>"
+
+
+def items_of(content, url, content_type, seconds):
+    with contextlib.closing(Parsers(seconds)) as parsers:
+        return parsers.items_of(content, url, content_type)
 
 
 def item_of(inner, form=RSS, tag="item"):

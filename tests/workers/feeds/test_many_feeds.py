@@ -141,7 +141,7 @@ def test_each_item_of_forty_feeds_arrives_once_whatever_fails(web, tmp_path, mon
     watched, blocked = Watched(web), str(tmp_path / "blocked.jsonl")
     state, lists = tmp_path / "seen", tmp_path / "feeds.txt"
     lists.write_text("".join(f"{web.url(f'/{name}')}\n" for name, _ in FEEDS))
-    world_of = lambda settings, ended, extraction: World(  # noqa: E731
+    world_of = lambda settings, ended, parsers, extraction: World(  # noqa: E731
         watched.fetch, read_items, lambda: NOW, lambda: 0.5, ended.wait
     )
     monkeypatch.setattr(command, "_world", world_of)

@@ -111,8 +111,8 @@ def test_an_item_whose_text_is_unchanged_comes_once(refused, monkeypatch):
 
     answers = [answer(1), answer(2), answer(3), answer(4, "changed")]
     world = World(
-        lambda url, header: Fetched(200, {}, b"", url), lambda *_: answers.pop(0), lambda: 1.7e9, lambda: 0.5,
-        lambda seconds: False,
+        lambda url, header: Fetched(200, {}, b"%d" % len(answers), url), lambda *_: answers.pop(0),
+        lambda: 1.7e9, lambda: 0.5, lambda seconds: False,
     )  # fmt: skip
     feed = Feed(url, Watching(Fields(), 600.0, follow=True))
     found = [[entry.found for entry in feed.poll(world).entries] for _ in range(4)]

@@ -1,14 +1,20 @@
 """When a restarted process asks feeds that it remembers."""
 
+import contextlib
+import itertools
 import threading
 
 import pytest
 
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds import schedule
 from neardup_workers.outside.feeds.condition import Condition
 from neardup_workers.outside.feeds.fetch import Fetched
-from neardup_workers.outside.feeds.watch import Feed, Watching, World, _watch_feed
+from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.state import FeedStates
+from neardup_workers.outside.feeds.watch import Feed, Watching, World, watch
+from neardup_workers.outside.process.stop import Stop
 
 URL, NOW = "https://first.example/feed", 1_700_000_000.0
 WATCHING = Watching(Fields(), 600.0, follow=True, items_max=3)
@@ -33,23 +39,43 @@ def test_a_restart_keeps_the_waits_of_feeds_that_failed(
     assert Feed(URL, WATCHING._replace(follow=False), None, condition).rest_seconds(NOW + later) == 0.0
 
 
+class Remembered(FeedStates):
+    """The condition of one feed."""
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__()
+        self._condition = condition
+
+    def condition(self, url: str) -> Condition | None:
+        return self._condition
+
+
 @pytest.mark.parametrize(
-    ("condition", "asked", "waited"), [(GONE, 0, []), (FAILED, 1, [600.0, 600.0]), (ASKED, 1, [600.0])]
+    ("condition", "asked", "waited"), [(GONE, 0, []), (FAILED, 1, [600.0, 600.0]), (ASKED, 1, [0.0, 600.0])]
 )
-def test_no_request_is_sent_before_the_wait_is_over(condition: Condition, asked: int, waited: list[float]) -> None:
-    """The watching of a feed begins with the rest of its wait."""
+def test_no_request_is_sent_before_the_wait_is_over(
+    condition: Condition, asked: int, waited: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watching of a feed begins with the rest of its wait. One that is gone is watched no more."""
     sent: list[str] = []
     waits: list[float] = []
+
+    class AtOnce(schedule.Asking):
+        """Asks each feed once, when it is added."""
+
+        def add(self, url: str, seconds: float) -> None:
+            waits.append(seconds)
+            if len(sent) == 0 and (following := self._ask(url)) is not None:
+                waits.append(following)
 
     def fetch(url: str, header: object) -> Fetched:
         sent.append(url)
         return Fetched(304, {}, b"", url)
 
-    def wait(seconds: float) -> bool:
-        waits.append(seconds)
-        return bool(sent)
-
-    world = World(fetch, lambda *_: Reason("feed_damaged"), lambda: NOW, lambda: 0.5, wait)
-    results: list[object] = []
-    _watch_feed(Feed(URL, WATCHING, None, condition), lambda _: True, world, threading.Event(), results.append)
-    assert (len(sent), waits, len(results)) == (asked, waited, asked + 1)
+    monkeypatch.setattr(schedule, "Asking", AtOnce)
+    ended = threading.Event()
+    world = World(fetch, lambda *_: Reason("feed_damaged"), lambda: NOW, lambda: 0.5, ended.wait)
+    results = watch(FeedLists([URL]), WATCHING, world, Stop(), ended, Remembered(condition))
+    with contextlib.closing(results):  # type: ignore[type-var]
+        polled = list(itertools.islice(results, asked or None))
+    assert (len(sent), waits, len(polled)) == (asked, waited, asked)

@@ -52,10 +52,10 @@ class Outside:
         if isinstance(answer, int):
             return Fetched(answer, self.header, b"", url)
         self.found = answer
-        return Fetched(200, self.header, b"content", url)
+        return Fetched(200, self.header, b"content %d" % len(self.asked), url)
 
     def parse(self, content, url, content_type):
-        assert content == b"content"
+        assert content == b"content %d" % len(self.asked)
         if self.found and isinstance(self.found[0], str | Named):
             return self.found[0] if isinstance(self.found[0], Named) else Reason(self.found[0])
         return self.found

@@ -1,9 +1,9 @@
 """A feed (RSS, Atom, RDF, JSON Feed) -> its items as JSON, in a process with a bound on memory and time.
 
 The parser of feeds needs several seconds for some hostile feeds of 300 kB, and it may fail in ways that it does not
-document. So the program runs this module once for each feed that has changed: the address of the feed is the argument,
-its content the input, and the output is a line of JSON: a list of items, an object with the address of the feed that a
-page names, or a reason.
+document. So it has processes of its own (``parsers``), which run this module and end with their input. A request is a
+head (bytes of the content, of the address and of the content type) and these three; an answer is a head (its bytes) and
+JSON: a list of items, an object with the address of the feed that a page names, or a reason.
 
 An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``,
 ``text`` (title and content, or else title and summary) and ``part``, which of these the text is. The title is a part of
@@ -16,9 +16,10 @@ title and text.
 from __future__ import annotations
 
 import io
+import math
 import re
 import resource
-import subprocess
+import struct
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -48,6 +49,8 @@ _ITEM_TAGS = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<(?P<end>/?)(?:item|entry)(?=[\s/>])[^<>]*?(?P<empty>/?)>",
     re.DOTALL | re.IGNORECASE,
 )
+# The heads of a request and of an answer.
+REQUEST, ANSWER = struct.Struct("<QII"), struct.Struct("<Q")
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30
 
@@ -81,39 +84,8 @@ class Named(NamedTuple):
     address: str
 
 
-def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | Named | Reason:
-    """Return the items of a feed in its order, or what else it is: a page that names its feed, or a reason why there
-    are none (a key of ``FEED_REASONS``).
-
-    ``url`` is the address that answered, ``content_type`` the field of the answer that brought it. The process is ended
-    after ``seconds_max``.
-    """
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "neardup_workers.outside.feeds.items",
-        url,
-        content_type,
-        str(max(1, round(seconds_max))),
-    ]
-    try:
-        done = subprocess.run(
-            command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds_max,
-            check=False, start_new_session=True,
-        )  # fmt: skip
-        answer = orjson.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        return Reason("feed_slow")
-    except orjson.JSONDecodeError:
-        return Reason("feed_damaged")
-    if isinstance(answer, dict):
-        return Named(**answer)
-    return Reason(answer) if isinstance(answer, str) else [Item(*row) for row in answer]
-
-
 def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
-    """Return what ``items_of`` returns; never raises."""
+    """Return the items of a feed, or what else it is (``parsers.Parsers.items_of``); never raises."""
     try:
         return parse(content, url, content_type)
     except Exception:  # whatever the parser raises: the feed is not read
@@ -301,17 +273,23 @@ def _time(written: Sequence[Any]) -> tuple[str | None, str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Read a feed from standard input and write its items to standard output."""
-    url, content_type, seconds = arguments
+    """Read feeds from standard input, one after the other, and write the items of each to standard output."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
-    # If the parent ends, nothing else would end a parser that hangs.
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
-    items = read_items(sys.stdin.buffer.read(), url, content_type)
-    if isinstance(items, Named):
-        written: object = items._asdict()
-    else:
-        written = items if isinstance(items, Reason) else [list(item) for item in items]
-    sys.stdout.buffer.write(orjson.dumps(written))
+    given, [seconds] = sys.stdin.buffer, map(int, arguments)
+    while len(head := given.read(REQUEST.size)) == REQUEST.size:
+        content, url, content_type = map(given.read, REQUEST.unpack(head))
+        # If the parent ends, nothing else would end a parser that hangs.
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        ends = math.ceil(used.ru_utime + used.ru_stime) + seconds + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (ends, resource.RLIM_INFINITY))
+        items = read_items(content, url.decode(), content_type.decode())
+        if isinstance(items, Named):
+            written: object = items._asdict()
+        else:
+            written = items if isinstance(items, Reason) else [list(item) for item in items]
+        answer = orjson.dumps(written)
+        sys.stdout.buffer.write(ANSWER.pack(len(answer)) + answer)
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 
 from neardup_workers.outside.process.exits import Exit, Failure
 
+# Feeds of one process at most.
+FEEDS_MAX = 10_000
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 
 
@@ -35,9 +37,14 @@ class FeedLists:
         return bool(self._read)
 
     def addresses(self) -> list[str]:
-        """Return all addresses, each once, in order."""
+        """Return all addresses, each once, in order. Raises ``Failure`` if there are more than ``FEEDS_MAX``."""
         lists = (self._read.get(name, [name]) for name in self._given)
-        return list(dict.fromkeys(address for listed in lists for address in listed))
+        addresses = list(dict.fromkeys(address for listed in lists for address in listed))
+        if len(addresses) > FEEDS_MAX:
+            raise Failure(
+                Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX:,} at most: divide them among processes"
+            )
+        return addresses
 
     def refresh(self) -> list[str]:
         """Read the files again; returns the names of those that cannot be read."""

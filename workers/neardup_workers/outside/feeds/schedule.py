@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from threading import Lock, Semaphore
+from heapq import heappop, heappush
+from queue import SimpleQueue
+from threading import Condition, Event, Lock, Semaphore, Thread
+from time import monotonic
+from typing import Generic, TypeVar
 
 from neardup.stories.sources.names import host_of
 
+T = TypeVar("T")
 # A day: no wait is longer, whatever the failures and whatever the server wants.
 WAIT_SECONDS_MAX = 86_400.0
 # An interval varies by this fraction in both directions, so that many feeds of one server are not asked together.
@@ -22,8 +29,10 @@ _HEAD_BYTES = 1 << 16  # it stands before the items
 _FRESH_INTERVALS = 8
 # Beyond so many feeds, each one spreads the first requests over so much more time.
 _START_FEEDS, _START_SECONDS = 10, 0.1
-# Requests to one host at the same time.
-REQUESTS_MAX = 2
+# Requests to one host at the same time, and feeds that are asked at the same time: each has a thread and a connection,
+# of which many systems allow 1,024. After a sleep of the machine all feeds are due.
+REQUESTS_MAX, THREADS_MAX = 2, 256
+_RESULTS_MAX = 64
 
 
 def wait_seconds(interval_seconds: float, failures: int, retry_after_seconds: float, random: float) -> float:
@@ -110,6 +119,144 @@ class Turns:
                     self._hosts[host] = turns, users
                 else:
                     del self._hosts[host]
+
+
+class Asking:
+    """Asks feeds when they are due, on threads that start as they are needed. A feed whose host has two others in
+    progress waits for them without a thread, so that many feeds of one slow host hold up no other.
+
+    Args:
+        ask: asks a feed; returns the seconds until the next time, ``None`` for never.
+        threads_max: threads at most.
+    """
+
+    def __init__(self, ask: Callable[[str], float | None], threads_max: int = THREADS_MAX) -> None:
+        self._ask, self._threads_max = ask, threads_max
+        self._changed, self._closed = Condition(), False
+        self._due: list[tuple[float, str]] = []  # a heap: when, and which feed
+        self._ready = deque[str]()
+        # Of a host: how many of its feeds are ready or in progress, and those that are due and wait for them.
+        self._hosts: dict[str, tuple[int, deque[str]]] = {}
+        self._threads: list[Thread] = []
+        self._idle, self._is_watched = 0, False  # whether a thread waits for the next feed to be due
+
+    def add(self, url: str, seconds: float) -> None:
+        """Ask a feed after some seconds."""
+        with self._changed:
+            heappush(self._due, (monotonic() + seconds, url))
+            if not self._threads:
+                self._start()
+            elif self._due[0][1] == url:  # the one that watches must look again
+                self._changed.notify_all()
+
+    def close(self, *, waits: bool) -> None:
+        """Ask no feed any more; ``waits`` for those that are asked."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads if waits else ():
+            thread.join()
+
+    def _start(self) -> None:
+        thread = Thread(target=self._run, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return  # the system gives no more: those that there are ask one feed after the other
+        self._threads.append(thread)
+
+    def _run(self) -> None:
+        while (url := self._next()) is not None:
+            seconds = self._ask(url)
+            with self._changed:
+                self._leave(host_of(url) or "")
+            if seconds is not None:
+                self.add(url, seconds)
+
+    def _next(self) -> str | None:
+        """Wait for the next feed; ``None`` at the end."""
+        with self._changed:
+            while not self._closed:
+                now = monotonic()
+                while self._due and self._due[0][0] <= now:
+                    self._enter(heappop(self._due)[1])
+                if self._ready:
+                    url = self._ready.popleft()
+                    self._wake()
+                    return url
+                watches, self._is_watched = not self._is_watched, True
+                self._idle += 1
+                self._changed.wait(self._due[0][0] - now if watches and self._due else None)
+                self._idle -= 1
+                self._is_watched = self._is_watched and not watches
+            return None
+
+    def _wake(self) -> None:
+        """Let another thread take the next feed."""
+        if self._idle:
+            self._changed.notify()
+        elif len(self._threads) < self._threads_max:
+            self._start()
+
+    def _enter(self, url: str) -> None:
+        """Take a feed that is due to those that are ready, if its host has a turn for it."""
+        host = host_of(url) or ""
+        count, waiting = self._hosts.setdefault(host, (0, deque()))
+        if count < REQUESTS_MAX:
+            self._hosts[host] = count + 1, waiting
+            self._ready.append(url)
+        else:
+            waiting.append(url)
+
+    def _leave(self, host: str) -> None:
+        """End the turn of a feed: the next one of its host is ready."""
+        count, waiting = self._hosts[host]
+        if waiting:
+            self._ready.append(waiting.popleft())
+        elif count > 1:
+            self._hosts[host] = count - 1, waiting
+        else:
+            del self._hosts[host]
+
+
+class Results(Generic[T]):
+    """What threads give one other, in order; so many wait at most.
+
+    Args:
+        ended: says that nothing is taken any more.
+
+    Attributes:
+        read: a descriptor with a byte for each result, because a signal ends the wait for a byte.
+    """
+
+    def __init__(self, ended: Event) -> None:
+        self._ended, self._results, self._room = ended, SimpleQueue[T](), Semaphore(_RESULTS_MAX)
+        self.read, self._write = os.pipe()
+
+    def put(self, result: T) -> None:
+        """Wait for room, and give a result, unless nothing is taken any more."""
+        self._room.acquire()
+        if not self._ended.is_set():
+            self._results.put(result)
+            os.write(self._write, b"\0")
+
+    def take(self) -> T:
+        """Return the next result, whose byte was read."""
+        result = self._results.get()
+        self._room.release()
+        return result
+
+    def end(self) -> None:
+        """Say that nothing is taken any more, and let all go on that wait for room."""
+        self._ended.set()
+        self._room.release(2 * THREADS_MAX + 1)  # a feed has a result, and its end behind it; and there are the lists
+
+    def close(self) -> None:
+        """Close the descriptors; no thread gives a result any more."""
+        os.close(self.read)
+        os.close(self._write)
 
 
 def retry_after(value: str, now: float) -> float:

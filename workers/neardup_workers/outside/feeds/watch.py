@@ -1,27 +1,24 @@
 """Feeds -> their new items, once or again and again.
 
-Each feed has a thread of its own, so a slow server delays its own feed only. A thread asks for the feed, reads it, and
-gives the caller the items that are new or have changed since the last time. Then it waits (``schedule``). A feed that
-has not changed costs an answer without a body: requests carry the ETag and the time of the last answer.
+A feed that is due gets a thread (``schedule``), so a slow server delays its own feed, and others once all threads wait.
+The thread asks for the feed, reads it, and gives the caller the items that are new or have changed since the last time.
+A feed that has not changed costs an answer without a body: requests carry the ETag and the time of the last answer.
 
 State of a feed: ``etag`` and ``modified`` of the last feed that was read, the number of failures in a row, and the last
-``items_max`` items by id with a hash of each (all items of the last feed, if it has more). Only its thread changes it.
+``items_max`` items by id with a hash of each (all items of the last feed, if it has more). One thread asks it.
 A result carries what the caller saves once it has taken the items (``state``), so that a restart goes on from there.
 
-Where lists of feeds are files, a thread looks at them again and again. A feed that is new in a list gets a thread; the
-thread of a feed that is listed no longer ends before its next request.
+Where lists of feeds are files, a thread looks at them again and again. A feed that is listed no longer is known to the
+caller at once, and ends before its next request.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
-from queue import Full, Queue
 from typing import NamedTuple
 
 import mmh3
@@ -38,7 +35,6 @@ from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item, Named, without_query
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.state import FeedState, FeedStates
-from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.web.extraction import Extracted
@@ -52,13 +48,8 @@ _ACCEPT = (
     "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, application/xml;q=0.9, "
     "*/*;q=0.1"
 )
-# Lists of feeds are read again after so many seconds at most, and results that wait for the caller are so many.
+# Lists of feeds are read again after so many seconds at most.
 _LISTS_SECONDS = 30.0
-_RESULTS_MAX = 64
-# Feeds of one process at most: each has a thread.
-FEEDS_MAX = 500
-# Seconds after which a thread whose results are not taken sees whether the watching ended.
-_FULL_SECONDS = 1.0
 # Characters of a validator that is sent back to the server.
 _VALIDATOR_CHARACTERS_MAX = 1_000
 
@@ -121,6 +112,7 @@ class Feed:
         self._address, self._etag, self._modified, seen = state or FeedState(url, "", "", {})
         self._condition = condition or Condition()
         self._later_seconds = self.begins_seconds = 0.0
+        self._read = b""  # hash of the last answer that was read
         self._seen = OrderedDict(seen)
 
     def poll(self, world: World) -> FeedPoll:
@@ -219,15 +211,20 @@ class Feed:
             return []
         if answer.status != 200:
             return Reason("feed_gone" if answer.status == 410 else "fetch_status")
-        items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
+        kind = answer.header.get("content-type", "")
+        read = mmh3.hash_bytes(f"{answer.url}\n{kind}\n".encode(errors="replace") + answer.body)
+        # Many servers have no validators, and to read a feed takes longer than to ask for it.
+        items = [] if read == self._read else world.parse(answer.body, answer.url, kind)
         if isinstance(items, Reason | Named):
             return items
+        if read != self._read:
+            self._condition = listed(self._condition, items, world.now())._replace(address=answer.url)
+        self._read = read
         self._address = answer.moved or self._address  # for good: later requests go there at once
         self._etag, self._modified = (
             value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
             for value in (answer.header.get("etag", ""), answer.header.get("last-modified", ""))
         )
-        self._condition = listed(self._condition, items, world.now())._replace(address=answer.url)
         return [self._entry(number, item, world.now()) for number, item in reversed(list(enumerate(items, 1)))]
 
     def _entry(self, number: int, item: Item, now: float) -> Entry:
@@ -296,7 +293,7 @@ class Feed:
 
 
 class _Ended(NamedTuple):
-    """The thread of a feed has ended."""
+    """A feed is asked no more."""
 
     url: str
 
@@ -314,87 +311,69 @@ def watch(
     """Yield the results of all feeds as they come, each feed once, or until a signal if the feeds are followed.
 
     A feed that is listed no longer has a last result, without a condition. ``ended`` is set at the end, also if the
-    caller closes the iterator: then no thread sends another request. Raises ``Failure`` if there are more than
-    ``FEEDS_MAX``.
+    caller closes the iterator: then no thread sends another request. Raises ``Failure`` if there are too many feeds.
     """
-    results: Queue[_Result] = Queue(_RESULTS_MAX)
-    read, write = os.pipe()  # a byte for each result, because a signal ends the wait for a byte
-    wanted: set[str] = set()  # replaced, never changed: threads look into it
-    threads: dict[str, threading.Thread] = {}  # by the address of the feed; that of the lists by none
+    results = schedule.Results[_Result](ended)
+    feeds, wanted = dict[str, Feed](), set[str]()  # which is replaced, never changed: threads look into it
 
-    def put(result: _Result) -> None:
-        while not ended.is_set():
-            with suppress(Full):
-                results.put(result, timeout=_FULL_SECONDS)
-                os.write(write, b"\0")
-                return
-
-    def start(name: str, run: Callable[..., None], *arguments: object) -> None:
-        threads[name] = threading.Thread(target=run, args=(*arguments, world, ended, put), daemon=True)
-        threads[name].start()
+    def ask(url: str) -> float | None:
+        """Ask a feed; its last result says that it is the last, or is an exception that the caller raises."""
+        last: Exception | _Ended = _Ended(url)
+        try:
+            if not ended.is_set() and url in wanted:
+                results.put(feeds[url].poll(world))
+                if (seconds := feeds[url].wait_seconds) is not None:
+                    return seconds
+        except Exception as error:
+            last = error
+        results.put(last)
+        return None
 
     def start_feeds() -> Iterator[FeedPoll]:
         nonlocal wanted
-        addresses, before = _bounded(lists.addresses()), wanted
+        addresses, before = lists.addresses(), wanted
         wanted = set(addresses)
         for url in addresses:
-            if url not in before and url not in threads:  # a feed that is gone for good stays listed
+            if url not in before and url not in feeds:
                 feed = Feed(url, watching, states.load(url), states.condition(url))
                 feed.begins_seconds = schedule.start_seconds(len(addresses), world.random())
-                start(url, _watch_feed, feed, lambda url: url in wanted)
+                if (seconds := feed.rest_seconds(world.now())) is not None:  # else it is gone for good
+                    feeds[url] = feed
+                    asking.add(url, seconds)
         return (FeedPoll(url, ()) for url in sorted(before - wanted))
 
+    asking, looking = schedule.Asking(ask), None
     try:
         start_feeds()
         if watching.follow and lists.has_files:
-            start("", _watch_lists, min(watching.interval_seconds, _LISTS_SECONDS))
-        while threads and stop.read(read, 1):
-            result = results.get()
+            looking = _start_looking(min(watching.interval_seconds, _LISTS_SECONDS), world, results.put)
+        while (feeds or looking) and stop.read(results.read, 1):
+            result = results.take()
             if isinstance(result, Exception):
                 raise result
             if isinstance(result, FeedPoll):
                 yield from [result] if result.url in wanted else []
             elif isinstance(result, _Ended):
-                threads.pop(result.url)
+                del feeds[result.url]
             else:
                 yield from (FeedPoll(name, (), "feed_list") for name in lists.refresh())
                 yield from start_feeds()
     finally:
-        ended.set()
-        if not stop.signal:  # after a signal, no request is waited for
-            for thread in threads.values():
-                thread.join()
-            os.close(read)
-            os.close(write)
+        results.end()
+        asking.close(waits=not stop.signal)  # after a signal, no request is waited for
+        if not stop.signal:
+            if looking is not None:
+                looking.join()
+            results.close()
 
 
-def _bounded(addresses: list[str]) -> list[str]:
-    if len(addresses) > FEEDS_MAX:
-        raise Failure(
-            Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
-        )
-    return addresses
+def _start_looking(seconds: float, world: World, put: Callable[[_Result], None]) -> threading.Thread:
+    """Start a thread that says again and again that it is time to read the lists."""
 
+    def look() -> None:
+        while not world.wait(seconds):
+            put(_Listed())
 
-def _watch_lists(seconds: float, world: World, ended: threading.Event, put: Callable[[_Result], None]) -> None:
-    """Say again and again that it is time to read the lists."""
-    while not world.wait(seconds) and not ended.is_set():
-        put(_Listed())
-
-
-def _watch_feed(
-    feed: Feed, is_wanted: Callable[[str], bool], world: World, ended: threading.Event, put: Callable[[_Result], None]
-) -> None:
-    """Watch one feed until the end. The last result says so, or is an exception that the caller raises."""
-    last: Exception | _Ended = _Ended(feed.url)
-    seconds = feed.rest_seconds(world.now())
-    try:
-        rests = seconds is None or (seconds > 0 and world.wait(seconds))
-        while not rests and not ended.is_set() and is_wanted(feed.url):
-            put(feed.poll(world))
-            seconds = feed.wait_seconds
-            if seconds is None or world.wait(seconds):
-                break
-    except Exception as error:
-        last = error
-    put(last)
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    return thread

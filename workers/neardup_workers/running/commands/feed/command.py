@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +23,8 @@ from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.feeds.addresses import is_public
 from neardup_workers.outside.feeds.condition import Condition
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
-from neardup_workers.outside.feeds.items import Item, Named, items_of
 from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.parsers import Parsers
 from neardup_workers.outside.feeds.robots import Robots
 from neardup_workers.outside.feeds.schedule import Turns
 from neardup_workers.outside.feeds.state import open_states
@@ -62,7 +63,7 @@ class _Output(NamedTuple):
     tell: Callable[[str, Condition | None], None] = lambda url, condition: None
 
 
-# In which a feed is read, in a process of its own: most take milliseconds, a hostile one is given up.
+# In which a feed is read.
 _PARSE_SECONDS_MAX = 20.0
 
 
@@ -91,8 +92,9 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
             open_states(options.state) as states,
             _output(options, settings, session) as output,
             closing(Extraction(settings)) as extraction,
+            closing(Parsers(_PARSE_SECONDS_MAX)) as parsers,
         ):
-            world = _world(settings, ended, extraction if options.pages else None)
+            world = _world(settings, ended, parsers, extraction if options.pages else None)
             observe = _observer(settings, session)
             for polls in rounds(watch(lists, watching, world, session.stop, ended, states), options.follow):
                 arrived = _write(polls, session, output, is_blocked)
@@ -207,21 +209,18 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
             yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
 
 
-def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
+def _world(settings: FeedSettings, ended: threading.Event, parsers: Parsers, extraction: Extraction | None) -> World:
     limits = FetchLimits(is_allowed=(lambda number: True) if settings.allow_private else is_public)
     agent = f"neardup/{version('neardup')}" + (f" (+{settings.contact})" if settings.contact else "")
-    turns = Turns()
+    turns, context = Turns(), ssl.create_default_context()  # to read the authorities takes longer than most requests
 
     def get(url: str, header: Mapping[str, str]) -> Fetched:
         with turns.of(url):
-            return fetch(url, {"User-Agent": agent, **header}, limits)
-
-    def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
-        return items_of(content, url, content_type, _PARSE_SECONDS_MAX)
+            return fetch(url, {"User-Agent": agent, **header}, limits, context=context)
 
     robots = Robots(get, time.monotonic)
     page = None if extraction is None else lambda url: page_text(url, get, extraction, robots.allow)
-    return World(get, parse, time.time, random.random, ended.wait, page)
+    return World(get, parsers.items_of, time.time, random.random, ended.wait, page)
 
 
 def rounds(polls: Iterable[FeedPoll], follow: bool) -> Iterator[list[FeedPoll]]:
