@@ -45,8 +45,8 @@ _LOAD_MAX = 0.85
 _LOAD_GROWING = 0.82
 _LOAD_FIT = 0.72
 _GROWTH = 1.5
-# An item of more keys has those of each segment counted.
-_FEW_KEYS = 256
+# An item of more keys has those of each segment counted: else one of 200 makes each segment take room for them.
+_FEW_KEYS = 32
 NONE = np.int64(-1)
 _U32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)

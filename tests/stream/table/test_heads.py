@@ -198,3 +198,12 @@ def test_a_segment_of_a_sliding_window_takes_the_pages_that_its_live_heads_need(
         table.expire(max(0, table.end - 4_000))
     assert 4_000 < table.heads.sizes[3] <= 4_000 / h._LOAD_FIT + 2 * PAGE
     check_pages(table.heads)
+
+
+def test_an_item_of_many_keys_takes_no_room_in_each_segment_for_all() -> None:
+    """A text of a thousand words brings two hundred keys, few of them to a segment."""
+    rng, table = random.Random(7), Map(0)
+    for _ in range(160):
+        table.add([in_segment(rng.randrange(64), rng.randrange(1, 2**32)) for _ in range(200)])
+    assert table.heads.sizes[:64].sum() <= 2 * len(table.newest)
+    table.check()
