@@ -29,7 +29,7 @@ from benchmarks.real import DATA
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from neardup import Config, Document, Signer
-from neardup.pairs.pipeline import chunks
+from neardup.documents.chunks import chunks
 
 ID = "S11-scripts"
 SEED = 11

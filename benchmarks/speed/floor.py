@@ -18,12 +18,12 @@ from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from neardup import Config, Signer
+from neardup.documents.chunks import chunks
 from neardup.documents.document import Features
 from neardup.features.texts.normalize import CodePoints, code_points
 from neardup.features.texts.shingles import TEXT_SHINGLES
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.hashing import BASE, mix64
-from neardup.pairs.pipeline import chunks
 from neardup.schemes.kinds.sets import SetPlan, sign_codes
 from neardup.schemes.rows import SCHEMES
 

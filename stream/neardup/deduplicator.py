@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from neardup.documents.chunks import chunks
 from neardup.documents.document import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
 from neardup.documents.ids import stored_id
 from neardup.errors import ConfigError
@@ -19,7 +20,7 @@ from neardup.pairs.explanations.explain import explain
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.neighbours.nearest import check_ranks, ranked
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Matcher, Signed, Signer, chunks, match_step
+from neardup.pairs.pipeline import Matcher, Signed, Signer, match_step
 from neardup.pairs.values import UnreadTimes, warn_of_times, warn_of_types, without_future
 from neardup.pairs.window_message import reader_of
 from neardup.schemes.config import Config
@@ -369,8 +370,7 @@ class Deduplicator:
         name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes,
     ) -> _R:  # fmt: skip
         """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
-        refusals: list[Refusal] = []
-        answers: list[_T] = []
+        refusals, answers = list[Refusal](), list[_T]()
         first = 0
         try:
             for part in parts:

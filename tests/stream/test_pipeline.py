@@ -12,7 +12,8 @@ import pytest
 from quick_parameters import quick_first
 
 from neardup import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
-from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
+from neardup.documents.chunks import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks
+from neardup.pairs.pipeline import match_step
 from neardup.schemes.signatures.banding import estimate
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."

@@ -18,7 +18,7 @@ from neardup.documents.pieces import NewWord, Novelty
 from neardup.features.said.new_words import new_words
 from neardup.pairs.pair_rule import Judged, by_signal, scored
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Common, Evidence, Said, ragged_values
+from neardup.schemes.interface import Common, Evidence, Plan, Said, ragged_values
 from neardup.schemes.rows import SCHEMES
 
 # The part of a text that must have been said before. Measured on 310 pairs of a wire and of blurbs in 55 languages that
@@ -108,8 +108,8 @@ def said_of(config: Config, newer: Evidence, older: Evidence) -> Said | None:
     return None if function is None else function(newer, older, config.plan)
 
 
-def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np.float32]:
-    """Compare m documents with m contents for a verdict, by their evidence.
+def compared(config: Config, newer: Evidence, older: Evidence, plan: Plan | None = None) -> npt.NDArray[np.float32]:
+    """Compare m documents with m contents for a verdict, by their evidence; ``plan`` is by default that of ``config``.
 
     Returns:
         ``float32[m, 4]``: first the similarity of a document that repeats the content, in [0, 1]; the similarity less
@@ -119,7 +119,7 @@ def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np
         story without being near in its text, 0 for none.
     """
     scheme, tuning = SCHEMES[config.scheme], config.tuning
-    common = scheme.common(newer, older, config.plan)
+    common = scheme.common(newer, older, plan or config.plan)
     similarity = scored(common, tuning.score_min, exact_score=tuning.exact_score)
     said = said_of(config, newer, older)
     out = np.zeros((len(similarity), 4), np.float32)

@@ -6,7 +6,7 @@ both in one process. Workers run the halves on different machines, with a topic 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import Column, Document, DocumentColumns, Refusal, check_type
+from neardup.documents.document import Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import salts, same_collection, separated_contents
 from neardup.errors import ConfigError
+from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.batches import (
     Batch,
     bytes_of,
@@ -35,24 +36,18 @@ from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
 from neardup.pairs.values import PlainReaders, admitted, converted, wrong_values
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, is_weighted
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
 from neardup.window import BandTable, Candidates, Items, Limits
 from neardup.window.steps import step
 
-# Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
-# that the code points stay in the last cache.
-CHUNK_CHARACTERS = 1 << 20
-# And of this many documents at most, so that a caller of short texts sees pairs soon.
-CHUNK_DOCUMENTS = 512
 # The C library of Linux returns freed memory to the system if more than twice the largest block that it ever mapped and
 # freed is free at the end of its heap. Then each chunk gets new pages for its buffers, which doubles the time. A signer
 # allocates and frees a block of this size: twice its size is more than the buffers of a chunk.
 _FREED_BYTES = 16 << 20
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
-_RULE = "documents are an iterable of neardup.Document; process_table takes tables"
 # Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
 _COMPARED_BYTES = 1 << 20
 
@@ -228,7 +223,8 @@ class Matcher:
         self.scheme = SCHEMES[config.scheme]
         self._limits = limits or table_limits(config, self.scheme)
         shared = shared_limits(self._limits, self.shard.of)
-        self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
+        self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
+        self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._own: Items | None = None  # of the last call of ``slices``
         self._used: tuple[npt.NDArray[Any], ...] = ()  # columns of items, to fill again
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
@@ -266,14 +262,37 @@ class Matcher:
             if shared != self._shared:
                 table.limits = shared_limits(self._limits, *shared)
                 self._shared = shared[0], table.limits
-            candidates = table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
-                                         settled=settled)  # fmt: skip
+            candidates = self.probe_add(
+                rows.batch, items, removals=rows.removals, probe=probe, add=add, first=end,
+                candidates_max=candidates_max, settled=settled,
+            )  # fmt: skip
             judged = self._judged(rows, candidates, leads=leads, is_named=named)
             yield Slice(*judged, end := candidates.end, candidates.items)
             if end == size:
                 if items is self._own:
                     self._used, self._own = items[:6], None
                 return
+
+    def probe_add(
+        self, batch: Batch, items: Items, *, first: int, add: bool, removals: npt.NDArray[np.bool_] | None = None,
+        **options: Any,
+    ) -> Candidates:  # fmt: skip
+        """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""
+        rarity, elements = self.rarity, self.scheme.elements
+        if rarity is None or elements is None or not add:
+            return self.table.probe_add(items, first=first, add=add, **options)
+        rarity.freeze()
+        found = self.table.probe_add(items.until(first + rarity.left), first=first, add=add, **options)
+        rows = np.arange(first, found.end)
+        rows = rows if removals is None else rows[~removals[first : found.end]]
+        rarity.add(*elements(batch.evidence.select(rows), self.config.plan))
+        return found
+
+    @property
+    def plan(self) -> Any:
+        """The plan of the settings, with the weights that the stream has now."""
+        plan: Any = self.config.plan
+        return plan if self.rarity is None else plan._replace(weights=self.rarity.weights)
 
     def grow(self, shards: int) -> None:
         """Divide the documents that come next among more shards. What undoes the step restores ``shard``."""
@@ -328,7 +347,7 @@ class Matcher:
         parts = []
         for rows in self._parts(batch, items, slots):
             older = self.evidence(slots[rows])
-            parts.append(self.scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
+            parts.append(self.scheme.common(batch.evidence.select(items[rows]), older, self.plan))
         return parts[0] if len(parts) == 1 else Common(*map(np.concatenate, zip(*parts, strict=True)))
 
     def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
@@ -341,9 +360,9 @@ class Matcher:
         """Compare m items with m others for a verdict (``neardup.pairs.comparing``), whether or not they share a key.
         ``older`` are slots of the table or evidence."""
         if isinstance(older, Evidence):
-            return compared(self.config, batch.evidence.select(items), older)
+            return compared(self.config, batch.evidence.select(items), older, self.plan)
         each = ((batch.evidence.select(items[at]), self.evidence(older[at])) for at in self._parts(batch, items, older))
-        return np.concatenate([compared(self.config, *sides) for sides in each])
+        return np.concatenate([compared(self.config, *sides, self.plan) for sides in each])
 
     def _parts(
         self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]
@@ -376,25 +395,3 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
             part = next(slices)
         end = part.end
         yield part
-
-
-def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, in lists of their own. An exception
-    of the iterable comes after the documents before it."""
-    chunk: list[Document] = []
-    characters = 0
-    try:
-        for document in documents:
-            if type(document) is not Document:
-                check_type(document, Document, _RULE)
-            chunk.append(document)
-            characters += len(document.text) if isinstance(document.text, str) else 0
-            if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
-                whole, chunk, characters = chunk, [], 0
-                yield whole
-    except Exception:
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk

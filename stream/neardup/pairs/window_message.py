@@ -24,6 +24,7 @@ import orjson
 from crc32c import crc32c
 
 from neardup.errors import NeardupError
+from neardup.features.tokens.rarity import RARITY_MAGIC
 from neardup.pairs.batches import Batch, id_columns, make_batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence, starts_of_lengths
@@ -156,7 +157,7 @@ def encode_window(
 def decode_window(
     read: Callable[[int], bytes], config: Config, *, salvage: bool = False, signature: str = ""
 ) -> Iterator[WindowMessage | bytes | int]:
-    """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
+    """What ``encode_window`` wrote: the stream time, then counts and decisions as they are, then every message.
 
     Args:
         read: returns the next bytes, as many as asked for except at the end.
@@ -175,7 +176,8 @@ def decode_window(
         elif block.startswith(_SETTINGS_MAGIC):
             _check_settings(block, config, signature)
         else:
-            yield block if block.startswith(DECISIONS_MAGIC) else decode(block, config.signing_fingerprint)
+            is_state = block.startswith((DECISIONS_MAGIC, RARITY_MAGIC))
+            yield block if is_state else decode(block, config.signing_fingerprint)
 
 
 def _check_settings(block: bytes, config: Config, now: str) -> None:

@@ -160,6 +160,13 @@ class Config(Parameters):
         asked, options = Asked(self), Asked(self.scheme_options)
         # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
         self.__dict__["plan"] = SCHEMES[self.scheme].plan(cast(Parameters, asked), options)
+        if is_weighted(self) and SCHEMES[self.scheme].elements is None:
+            raise ConfigError(f"measure={self.measure} with scheme {self.scheme}: set scheme to one_permutation")
+        if is_weighted(self) and self.collection_field is not None:
+            raise ConfigError(
+                f"measure={self.measure} with collection_field={self.collection_field}: what is rare in one collection "
+                "would depend on the others, so leave one of them out"
+            )
         idle = [
             *(name for name in asked.idle() if name in OF_SCHEMES),
             *(f"{self.scheme}:{name}" for name in options.idle()),
@@ -265,6 +272,11 @@ OF_SCHEMES = Parameters.model_fields.keys() - {
     "bucket_candidates_max", "collection_field", "evidence_bytes_max", "lateness_seconds", "probe_candidates_max",
     "recall", "scheme", "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
+
+
+def is_weighted(settings: Parameters) -> bool:
+    """Return whether similarity depends on counts of the stream (``neardup.features.tokens.rarity``)."""
+    return settings.measure in SET_MEASURES and SET_MEASURES[settings.measure].weighted
 
 
 # The settings that are kept as values.

@@ -67,8 +67,9 @@ class LibraryOptions(Declared):
     )
     measure: str | None = setting(
         default=None,
-        description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum or containment of sets; "
-        "cosine, dot, euclidean, hamming, hamming_symbols or l1 of vectors, where the scheme decides",
+        description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum, containment or "
+        "jaccard_idf (rare elements count more: for short texts) of sets; cosine, dot, euclidean, hamming, "
+        "hamming_symbols or l1 of vectors, where the scheme decides",
     )
     verify: str = setting(
         default="sketch",

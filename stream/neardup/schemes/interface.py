@@ -248,6 +248,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     defaults: Mapping[str, object] = MappingProxyType({})
     # the signals of a document but its text, by number less 1: they join stories and drop nothing
     signals: tuple[str, ...] = ()
+    # the elements of evidence, which a measure may weigh by what the stream has; None: the scheme does not know
+    elements: Callable[[Evidence, PlanT], Features] | None = None
     # a document that only probes, changed so that it can be compared; None: it is compared as it is
     query: Callable[[Document, PlanT], Document] | None = None
 

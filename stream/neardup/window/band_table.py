@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import CapacityError
+from neardup.features.tokens.rarity import Rarity
 from neardup.window import step, views
 from neardup.window.chains import (
     BUDGET_REACHED,
@@ -87,18 +88,18 @@ class Candidates(NamedTuple):
 class BandTable:
     """A windowed table of buckets; see the module for the steps.
 
-    ``width`` is the bytes of the fixed part of an item's evidence. The table allocates room for ragged parts and for
-    payloads when the first of them arrives. The table of a shard takes foreign items (``chains``), too.
+    ``width`` is the bytes of the fixed part of an item's evidence. Room for ragged parts and for payloads is allocated
+    when the first of them arrives. The table of a shard takes foreign items (``chains``), too. ``rarity`` joins in.
     """
 
-    def __init__(self, width: int, limits: Limits, *, is_shard: bool = False) -> None:
+    def __init__(self, width: int, limits: Limits, *, is_shard: bool = False, rarity: Rarity | None = None) -> None:
         assert min(limits.window, limits.lateness) >= 0, limits
-        assert min(limits.items, limits.bytes) >= 1, limits
-        assert min(limits.bucket_candidates, limits.probe_candidates, limits.copies) >= 1, limits
+        assert min(limits.items, limits.bytes, limits.bucket_candidates, limits.probe_candidates, limits.copies) >= 1, (
+            limits
+        )
         self.limits = limits
-        self._width, self._is_shard = width, is_shard
-        bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
-        self._slots, self._postings, self._bytes = map(Pages, bits)
+        self._width, self._is_shard, self._rarity = width, is_shard, rarity
+        self._slots, self._postings, self._bytes = map(Pages, (SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS))
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self._store = Store(
@@ -138,11 +139,15 @@ class BandTable:
         self._before = self._store.state.copy()
         self._base = self._released[1]
         self._sweep()
+        if self._rarity is not None:
+            self._rarity.begin()
 
     def commit(self) -> None:
         """Close the step and give back the pages of what has left the window."""
         assert self._before is not None, "no step is open"
         self._before = None
+        if self._rarity is not None:
+            self._rarity.commit()
         self._work.journal.counts[:CHANGES] = 0
         oldest = self.oldest
         if oldest == self._released[0]:
@@ -161,6 +166,8 @@ class BandTable:
         self._work.found.length[0] = 0  # an exception may have left candidates
         self._store.state[:] = self._before
         self._before = None
+        if self._rarity is not None:
+            self._rarity.undo()
 
     def probe_add(
         self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
@@ -297,18 +304,16 @@ class BandTable:
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
         store, state, work = self._store, self._store.state, self._work
-        allocated = sum(
-            a.nbytes for a in (*store, *store.heads, *work.journal, *work.found) if isinstance(a, np.ndarray)
-        )
-        per_slot = sum(a.itemsize for a in _slot_arrays(store))
+        arrays = (*store, *store.heads, *work.journal, *work.found)
+        allocated = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
+        per_slot = sum(a.itemsize for a in views.slot_arrays(store))
         per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0) + 16 * (len(store.before) > 0)
         per_posting = 4 + 8 * (len(store.payloads) > 0)
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
         pages = len(store.heads.entries) // 256 - int(store.heads.free_count[0])
         held = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
-        return self.documents * per_slot + postings * per_posting + (
-            postings >> GROUP_BITS
-        ) * 4 + pages * 2048 + held, allocated
+        each = self.documents * per_slot + postings * per_posting + (postings >> GROUP_BITS) * 4
+        return each + pages * 2048 + held, allocated
 
     def _reserve(self, items: Items, first: int, *, hides: bool, add: bool) -> None:
         """Allocate room for the items from ``first`` on (with ``hides``, marks may have all postings)."""
@@ -338,7 +343,7 @@ class BandTable:
 
     def _grow(self, items: Items) -> None:
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
-        for array in _slot_arrays(self._store):
+        for array in views.slot_arrays(self._store):
             grow(array, slots)
         if self._is_shard:
             grow(self._store.before, slots)
@@ -393,8 +398,3 @@ class BandTable:
 
     def _indices(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return self._slots.at(slots)
-
-
-def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
-    """The arrays with an element for each slot."""
-    return store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.machine.compile import inner, kernel
 from neardup.machine.lanes import copy_range
@@ -15,11 +16,17 @@ from neardup.window.chains import (
     OWN,
     REMOVAL,
     SLOT_END,
+    Store,
     byte_index,
     first_posting,
     older,
 )
 from neardup.window.heads import NONE
+
+
+def slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
+    """Return the arrays with an element for each slot."""
+    return store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen
 
 
 @kernel("Store, i64, i64, i64, i64[]")

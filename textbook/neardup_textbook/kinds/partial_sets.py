@@ -19,7 +19,7 @@ from neardup.documents.document import Features
 from neardup.schemes.declared import ROWS_LIMIT
 from neardup.schemes.interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
 from neardup.schemes.kinds import sets
-from neardup.schemes.kinds.set_options import SetOptions
+from neardup.schemes.kinds.set_options import S_CURVE, SetOptions
 from neardup.schemes.kinds.sets import SetPlan
 from neardup.schemes.parameters import Parameters
 from neardup.schemes.theory.tuning import SKETCH_BITS
@@ -91,8 +91,7 @@ SCHEME = sets.SCHEME._replace(
     partial=True,
     options=PartialOptions,
     sign=sign_features,
-    guarantee=sets.S_CURVE
-    + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
+    guarantee=S_CURVE + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",
     examples=EXAMPLES,
 )

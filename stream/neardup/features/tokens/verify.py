@@ -114,6 +114,7 @@ class SetMeasure(NamedTuple):
     agreement: Callable[[Floats], npt.ArrayLike] | None = None  # similarity -> agreement of rows; ``None``: equal
     estimable: bool = True  # whether two sketches suffice to estimate it
     similarity_max: float = 1.0  # the similarity of equal items
+    weighted: bool = False  # whether counts of the stream weigh the elements (``rarity``); without them it is as here
 
 
 # ``Config.measure`` of a scheme of sets. A pair has no direction, so containment is that of the smaller set in the
@@ -128,6 +129,7 @@ SET_MEASURES: dict[str, SetMeasure] = {
     "containment": SetMeasure(
         containment_either, containment_either_of, no_share, agreement=containment_agreement, estimable=False
     ),
+    "jaccard_idf": SetMeasure(jaccard, jaccard_of, no_share, estimable=False, weighted=True),
 }  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def _items(matcher: Matcher, batch: Batch) -> Items:
 def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
     scheme, config = SCHEMES[matcher.config.scheme], matcher.config
     equal = older.contents[:, CONTENT_HALF] == newer.contents[:, CONTENT_HALF]
-    common = scheme.common(newer.evidence, older.evidence, config.plan)
+    common = scheme.common(newer.evidence, older.evidence, matcher.plan)
     tuning = config.tuning
     return judge(
         common, equal & scheme.by_content, tuning.score_min, config.buckets_shared_min, exact_score=tuning.exact_score

@@ -91,7 +91,7 @@ def ranked(matcher: Matcher, batch: Batch, k: int, *, add: bool = False) -> Iter
     while end < batch.size:
         first = end
         with step(table) if add else nullcontext():
-            met = table.probe_add(items, add=add, first=first, candidates_max=SLICE_CANDIDATES, limits=limits)
+            met = matcher.probe_add(batch, items, add=add, first=first, candidates_max=SLICE_CANDIDATES, limits=limits)
             end = met.end
             neighbours = _neighbours(matcher, batch, met, k, first)
         ids, collections = batch.ids_at(np.arange(first, end)), None

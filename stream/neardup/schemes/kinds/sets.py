@@ -29,6 +29,7 @@ from neardup.features.texts.words import StopList
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import lengths_within, numbered, sorted_sets
 from neardup.features.tokens.elements import TOKENS_MAX, RatingRule, elements
+from neardup.features.tokens.rarity import Weights, jaccard_idf
 from neardup.machine.kernels.hashing import hash_bags
 from neardup.schemes.interface import (
     Common,
@@ -45,7 +46,7 @@ from neardup.schemes.interface import (
     without_first,
 )
 from neardup.schemes.kinds import one_pass
-from neardup.schemes.kinds.set_options import SHINGLE_BYTES, SetOptions
+from neardup.schemes.kinds.set_options import PROBE_CANDIDATES_MAX, S_CURVE, SHINGLE_BYTES, SetOptions
 from neardup.schemes.kinds.short_texts import with_short_texts
 from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding, one_permutation
@@ -77,6 +78,7 @@ class SetPlan(NamedTuple):
     groups: int
     characters_min: int
     novelty: str
+    weights: Weights | None = None  # of elements, by a measure that weighs them: those of now
 
     @property
     def signature_rows(self) -> int:
@@ -276,12 +278,19 @@ def with_elements(sketches: npt.NDArray[np.uint8], features: Features, plan: Set
 
 def exact_similarity(a: Evidence, b: Evidence, plan: SetPlan) -> npt.NDArray[np.float64]:
     """Return the measure of the elements stored with two sketches, pairwise."""
-    if plan.novelty != "off":
-        a, b = (without_first(evidence) for evidence in (a, b))
-    (values_a, starts_a), (values_b, starts_b) = (ragged_values(x, _STORED[plan.shingle_bytes]) for x in (a, b))
-    return verify.SET_MEASURES[plan.measure].similarity(
-        values_a.astype(np.uint64, copy=False), starts_a, values_b.astype(np.uint64, copy=False), starts_b
-    )
+    both, measure = (*stored_elements(a, plan), *stored_elements(b, plan)), verify.SET_MEASURES[plan.measure]
+    if not measure.weighted:
+        return measure.similarity(*both)
+    if plan.weights is None:
+        raise ConfigError(f"measure={plan.measure} needs the counts of one stream, and none are here: set another one")
+    return jaccard_idf(*both, plan.weights)
+
+
+def stored_elements(evidence: Evidence, plan: SetPlan) -> Features:
+    """Return the elements that are stored with sketches, ascending."""
+    evidence = evidence if plan.novelty == "off" else without_first(evidence)
+    values, starts = ragged_values(evidence, _STORED[plan.shingle_bytes])
+    return Features(values.astype(np.uint64, copy=False), starts)
 
 
 def keys(evidence: Evidence, plan: SetPlan) -> Keys:
@@ -372,12 +381,6 @@ EXAMPLES: tuple[Mapping[str, object], ...] = (
         for size in SHINGLE_BYTES
     ),
 )
-S_CURVE = (
-    "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
-)
-# Measured on real sets (scenario S12-truncation): with the limit of a bucket it costs nothing at thresholds .8 and .6,
-# and .00003 of the pairs at .5, where 128 cost .08. A flood of near-copies reaches the limit of a bucket first.
-PROBE_CANDIDATES_MAX = 1_024
 
 SCHEME = Scheme(
     plan, features, bag_contents, one_permutation_evidence, keys, common, signing,
@@ -392,4 +395,5 @@ SCHEME = Scheme(
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,
+    elements=stored_elements,
 )  # fmt: skip

@@ -39,7 +39,7 @@ from neardup.schemes.interface import (
     starts_of_lengths,
 )
 from neardup.schemes.kinds import sets
-from neardup.schemes.kinds.set_options import SetOptions
+from neardup.schemes.kinds.set_options import PROBE_CANDIDATES_MAX, S_CURVE, SetOptions
 from neardup.schemes.parameters import Parameters, SchemeOptions, one_of
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import Tuning
@@ -353,7 +353,7 @@ SCHEME = Scheme(
     by_content=True,
     exact=False,
     options=SignalOptions,
-    guarantee=sets.S_CURVE + ", of texts; of another signal that of its own scheme",
+    guarantee=S_CURVE + ", of texts; of another signal that of its own scheme",
     scoring=scoring,
     sign=sign,
     sample=sample,
@@ -361,7 +361,7 @@ SCHEME = Scheme(
         {"scheme_options": {"title": 0.5, "vector": 0.7, "dimension": 24, "picture": 0.8}},
         {"scheme_options": {"title": 0.5}, "novelty": "words"},
     ),
-    probe_candidates_max=sets.PROBE_CANDIDATES_MAX,
+    probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,
     signals=values.SIGNALS,
 )  # fmt: skip

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.chunks import CHUNK_CHARACTERS
 from neardup.documents.dates import SECONDS_MAX
 from neardup.documents.document import Column, DocumentColumns, Refusal
 from neardup.errors import ConfigError, Reason, install_command
 from neardup.pairs.batches import select_columns
 from neardup.pairs.json_lines import UNITS, Fields, Unread, event_seconds, is_other_unit
-from neardup.pairs.pipeline import CHUNK_CHARACTERS
 from neardup.stories.arrow.ids import id_texts, is_id_number
 from neardup.stories.arrow.nested import schema_with_fields, with_fields
 

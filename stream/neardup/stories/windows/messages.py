@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
+from neardup.features.tokens.rarity import RARITY_MAGIC
 from neardup.pairs.batches import id_columns, make_batch
 from neardup.pairs.pipeline import Matcher, Signed
 from neardup.pairs.window_message import WindowMessage, decode_window, encode_window
@@ -52,7 +53,8 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[WindowMessage]]:
 def saved(matcher: Matcher, decisions: Iterable[bytes]) -> Iterator[bytes]:
     """The window of a matcher, with what was decided, as parts of bytes (``encode_window``)."""
     time, messages = window_of(matcher)
-    return encode_window(messages, time, matcher.config, decisions, signature_of(matcher.config))
+    counts = () if matcher.rarity is None else (matcher.rarity.save(),)
+    return encode_window(messages, time, matcher.config, chain(counts, decisions), signature_of(matcher.config))
 
 
 def fill(
@@ -70,10 +72,13 @@ def fill(
     window are left out. Raises ``WireError``.
     """
     decisions: list[bytes] = []
+    counts: bytes | None = None
     for part in decode_window(read, matcher.config, salvage=salvage, signature=signature_of(matcher.config)):
         if isinstance(part, int):
             if part != NO_TIME:
                 matcher.table.set_stream_time(part)
+        elif isinstance(part, bytes) and part.startswith(RARITY_MAGIC):
+            counts = part
         elif isinstance(part, bytes):
             decisions.append(part)
         elif decide and decider is not None and not decisions:
@@ -85,5 +90,7 @@ def fill(
                 matcher.match(part.batch, probe=False)
                 for id_ in part.removed:
                     matcher.remove(id_)
+    if counts is not None and matcher.rarity is not None:
+        matcher.rarity.resume(counts)
     if decisions and decider is not None:
         decider.resume(decisions)

@@ -22,7 +22,7 @@ from neardup.schemes.kinds.prefix import PrefixPlan
 from neardup.schemes.word_evidence import sets_of
 from neardup_workers.doing.audit.sample import Drawn, Facts, Flags, Longs, WindowRule
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.files import Settings
+from neardup_workers.outside.settings.files import Settings, check_unweighted
 
 
 class NearestNeighbour(NamedTuple):
@@ -33,7 +33,9 @@ class NearestNeighbour(NamedTuple):
 
 
 def plan_of(settings: Settings) -> sets.SetPlan:
-    """Return how documents become sets. Raises ``Failure`` for a scheme that compares no sets."""
+    """Return how documents become sets. Raises ``Failure`` for a scheme that compares no sets, ``ConfigError`` for
+    similarity by counts of a stream."""
+    check_unweighted(settings, "audit, which takes a sample")
     plan = settings.plan
     plan = plan.reading if isinstance(plan, PrefixPlan) else plan
     if not isinstance(plan, sets.SetPlan):

@@ -23,11 +23,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from neardup.documents.chunks import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
-from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.pairs.pipeline import Signed, Signer
 from neardup.pairs.values import without_future
 from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable

@@ -14,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.chunks import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import ID_BYTES_MAX, stored_id
 from neardup.errors import Reason
 from neardup.pairs.batches import accepted_of, references_of
 from neardup.pairs.json_lines import Fields, decode_document
-from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.pairs.pipeline import Signed, Signer
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import documents_by_bands

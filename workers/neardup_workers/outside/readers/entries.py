@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import orjson
 
+from neardup.documents.chunks import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.documents.document import Document, DocumentColumns
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
-from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.stories.arrow.columns import DocumentRows
 from neardup.stories.arrow.nested import array_at
 from neardup_workers.outside.readers.arrow.json_rows import json_rows

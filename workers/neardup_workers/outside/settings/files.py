@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 
-from neardup.errors import install_command
+from neardup.errors import ConfigError, install_command
 from neardup.pairs.json_lines import UNITS, Fields
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, is_weighted
 from neardup.stories.verdicts.representatives import FIRST, LONGEST
 from neardup_workers.outside.process.memory import free_bytes
 from neardup_workers.outside.readers.csv_rows import Dialect, dialect_of
@@ -95,6 +95,15 @@ class Reading(ReadingOptions, BaseModel):
         if value not in known:
             raise ValueError(f"must be one of {', '.join(known)}")
         return value
+
+
+def check_unweighted(settings: Config, where: str) -> None:
+    """Raise ``ConfigError`` if similarity depends on counts of the stream, which ``where`` does not have."""
+    if is_weighted(settings):
+        raise ConfigError(
+            f"measure={settings.measure} compares by counts of one stream in one process, and not in {where}: use run "
+            "or dedup, or set measure to jaccard"
+        )
 
 
 class Settings(Reading, Config):

@@ -52,7 +52,7 @@ from neardup_workers.outside.outputs.sources import Sources
 from neardup_workers.outside.outputs.table_file import check_rows
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.memory import bytes_of
-from neardup_workers.outside.settings.files import Settings
+from neardup_workers.outside.settings.files import Settings, check_unweighted
 from neardup_workers.running.commands.batch import verdicts
 from neardup_workers.running.commands.batch.content_pairs import ContentPairs, Links, contents_of
 from neardup_workers.running.commands.batch.found import EVIDENCE_BYTES, Found, PairCounts, RowPairs
@@ -71,7 +71,7 @@ _LATENESS_MAX = 1 << 61
 def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
     counts, values = PairCounts(0, 0, 0), None
-    check_verdicts(options)
+    check_asked(options, settings)
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
     guards = options.output is not None and not options.allow_loss
@@ -314,8 +314,9 @@ def _write(answers: Iterator[tuple[int, bytes]], output: OutputFile, session: Se
             return
 
 
-def check_verdicts(options: BatchOptions) -> None:
-    """Raise ``Failure`` for options that verdicts exclude."""
+def check_asked(options: BatchOptions, settings: Settings) -> None:
+    """Raise ``Failure`` for options that verdicts exclude, ``ConfigError`` for similarity by counts of a stream."""
+    check_unweighted(settings, "batch, which reads documents in no order")
     if not options.decides and options.prefer is not None:
         raise Failure(
             Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE or --output FILE"

@@ -42,7 +42,7 @@ from neardup_workers.outside.readers.formats import AUTO, LINES
 from neardup_workers.outside.readers.paths import display, walk
 from neardup_workers.outside.settings.files import Settings, fields_of
 from neardup_workers.running.commands.batch import queries
-from neardup_workers.running.commands.batch.corpus import Corpus, check_verdicts, decide
+from neardup_workers.running.commands.batch.corpus import Corpus, check_asked, decide
 from neardup_workers.running.commands.batch.found import PairCounts, RowPairs
 from neardup_workers.running.commands.batch.verdicts import FIRST, Places, Preference
 
@@ -148,7 +148,7 @@ def _check(options: BatchOptions, settings: Settings) -> None:
     for name, value in (("top", options.top), ("truth", options.truth or None), ("sources", options.sources)):
         if value is not None:
             raise Failure(Exit.USAGE, f"--engine spark does not do --{name}: leave it out, or run on one machine")
-    check_verdicts(options)
+    check_asked(options, settings)
     if settings.input_format not in (AUTO, LINES) or settings.field_names.html is not None or STDIN in options.paths:
         raise Failure(Exit.USAGE, "--engine spark reads files of JSON Lines: name files or folders of them")
 

@@ -1,0 +1,36 @@
+"""Documents in chunks, in which they are signed and matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from neardup.documents.document import Document, check_type
+
+# Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
+# that the code points stay in the last cache.
+CHUNK_CHARACTERS = 1 << 20
+# And of this many documents at most, so that a caller of short texts sees pairs soon.
+CHUNK_DOCUMENTS = 512
+_RULE = "documents are an iterable of neardup.Document; process_table takes tables"
+
+
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, in lists of their own. An exception
+    of the iterable comes after the documents before it."""
+    chunk: list[Document] = []
+    characters = 0
+    try:
+        for document in documents:
+            if type(document) is not Document:
+                check_type(document, Document, _RULE)
+            chunk.append(document)
+            characters += len(document.text) if isinstance(document.text, str) else 0
+            if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
+                whole, chunk, characters = chunk, [], 0
+                yield whole
+    except Exception:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk

@@ -1,0 +1,182 @@
+"""How rare elements are in a stream: counts in bounded memory, and the similarity of sets by the rarity of what is in
+them.
+
+A short text differs from another one by a word or two: a model number, a name. The weight of an element is the cube of
+the logarithm of n / c, where c of the last n documents have it. So what two texts share counts if few others have it.
+
+The counts are a count-min sketch with conservative update: each element has a cell in each of four rows, and its count
+is the least of them. So a count is never too low, and too high only where other elements fill all four cells. After
+1,024 documents all counts are halved, and so is n: what came long ago is forgotten, and the table stays of one size.
+
+Weights are frozen for 64 documents (an **epoch**): the counts of an epoch enter when it is complete. So similarities do
+not depend on how a stream is divided into batches. All is computed with whole numbers, so every processor has the same.
+
+Source: Cormode, Muthukrishnan, "An improved data stream summary: the count-min sketch", 2005; Estan, Varghese, "New
+directions in traffic measurement and accounting", 2002, for the conservative update.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import isqrt
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, kernel
+from neardup.machine.kernels.hashing import mix64
+
+Elements = npt.NDArray[np.uint64]
+Starts = npt.NDArray[np.int64]
+
+EPOCH_DOCUMENTS = 64
+HALVED_DOCUMENTS = 1_024
+ROWS, COLUMN_BITS = 4, 12
+# What begins the counts in a saved window; then how many documents were counted, and the n of the frozen counts.
+RARITY_MAGIC = b"NDRARE01"
+_HEADER = struct.Struct("<8sQI")
+_SHAPE = 2, ROWS, 1 << COLUMN_BITS
+# Separates the hashes of elements from those of sketches.
+_SEED = np.uint64(0xC2B2AE3D27D4EB4F)
+_COLUMN_BITS, _COLUMN_MASK = np.uint64(COLUMN_BITS), np.uint64((1 << COLUMN_BITS) - 1)
+# Logarithms count in sixteenths: how many of these numbers, 2^(i / 16) with 32 bits after the point, a ratio reaches.
+_BINARY, _STEPS = 32, 16 * 12
+_RATIOS = np.array([isqrt(isqrt(isqrt(isqrt(1 << (16 * _BINARY + i))))) for i in range(1, _STEPS)])
+
+
+class Weights(NamedTuple):
+    """Frozen counts, and the weight of an element that so many documents have (``int64[n + 1]``)."""
+
+    counts: Annotated[npt.NDArray[np.uint32], "[,]"]
+    of_count: npt.NDArray[np.int64]
+
+
+def weights_of(documents: int) -> npt.NDArray[np.int64]:
+    """Return the weight of an element of which c of so many documents have one, for each c from 0 on.
+
+    >>> weights_of(3).tolist()
+    [35937, 4913, 343, 1]
+    """
+    ratios = ((documents + 1) << _BINARY) // np.arange(1, documents + 2)
+    return (np.searchsorted(_RATIOS, ratios, side="right") + 1) ** 3
+
+
+class Rarity:
+    """The counts of a stream. They change in the steps of the table whose documents they count.
+
+    Example:
+        >>> rarity = Rarity()
+        >>> rarity.add(np.arange(64, dtype=np.uint64), np.arange(65))
+        >>> rarity.freeze(), rarity.weights.of_count.shape
+        (None, (65,))
+    """
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(_SHAPE[1:], np.uint32)
+        self._documents = 0
+        self.weights = Weights(self._counts.copy(), weights_of(0))
+        self._frozen = 0  # the number of documents at which they were
+        self._before = self._state()
+
+    @property
+    def left(self) -> int:
+        """How many documents may come before the weights change."""
+        return EPOCH_DOCUMENTS - (self._documents - self._frozen)
+
+    def freeze(self) -> None:
+        """Let the counts of an epoch that is complete enter the weights. Call it before documents are compared."""
+        if self.left:
+            return
+        documents = len(self.weights.of_count) - 1 + EPOCH_DOCUMENTS
+        self._frozen = self._documents
+        if self._documents % HALVED_DOCUMENTS == 0:
+            self._counts >>= 1
+            documents >>= 1
+        self.weights = Weights(self._counts.copy(), weights_of(documents))
+
+    def add(self, values: Elements, starts: Starts) -> None:
+        """Count the elements of at most ``left`` documents; the set of document i is
+        ``values[starts[i]:starts[i + 1]]``."""
+        assert len(starts) - 1 <= self.left, "an epoch is complete: freeze comes first"
+        _count(values, starts, self._counts)
+        self._documents += len(starts) - 1
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._before = self._state()
+
+    def commit(self) -> None:
+        """End a step and keep what it has counted."""
+        self.freeze()
+
+    def undo(self) -> None:
+        """Reverse what the step has counted."""
+        counts, self._documents, self._frozen, self.weights = self._before
+        self._counts = counts.copy()
+
+    def save(self) -> bytes:
+        """The counts, to ``resume`` from."""
+        counts = np.stack([self._counts, self.weights.counts]).astype("<u4")
+        return _HEADER.pack(RARITY_MAGIC, self._documents, len(self.weights.of_count) - 1) + counts.tobytes()
+
+    def resume(self, data: bytes) -> None:
+        """Continue from what ``save`` gave."""
+        _, self._documents, documents = _HEADER.unpack_from(data)
+        counts, frozen = np.frombuffer(data, "<u4", offset=_HEADER.size).reshape(_SHAPE).astype(np.uint32)
+        self._counts, self._frozen = counts.copy(), self._documents - self._documents % EPOCH_DOCUMENTS
+        self.weights = Weights(frozen.copy(), weights_of(documents))
+
+    def _state(self) -> tuple[npt.NDArray[np.uint32], int, int, Weights]:
+        return self._counts.copy(), self._documents, self._frozen, self.weights
+
+
+def jaccard_idf(
+    values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts, weights: Weights
+) -> npt.NDArray[np.float64]:
+    """Return the weight that two sets share as a part of the weight of their union, for m pairs, ``float64[m]``."""
+    out = np.empty((len(starts_a) - 1, 2), np.int64)
+    _weigh(values_a, starts_a, values_b, starts_b, weights, out)
+    return np.asarray(out[:, 0] / np.maximum(out[:, 1], 1))
+
+
+@inlined
+def _least(counts, value):
+    """Return the least of the cells of an element, and the hash that names their columns."""
+    columns = mix64(value ^ _SEED)
+    least, left = counts[0, np.int64(columns & _COLUMN_MASK)], columns
+    for row in range(1, ROWS):
+        left >>= _COLUMN_BITS
+        least = min(least, counts[row, np.int64(left & _COLUMN_MASK)])
+    return least, columns
+
+
+@inlined
+def _weight(weights, value):
+    least, _ = _least(weights.counts, value)
+    return weights.of_count[min(np.int64(least), len(weights.of_count) - 1)]
+
+
+@kernel("const u64[], const i64[], u32[,]")
+def _count(values, starts, counts):
+    for j in range(starts[0], starts[-1]):
+        least, columns = _least(counts, values[j])
+        for row in range(ROWS):
+            column = np.int64(columns & _COLUMN_MASK)
+            counts[row, column] = max(counts[row, column], least + np.uint32(1))
+            columns >>= _COLUMN_BITS
+
+
+@kernel("const u64[], const i64[], const u64[], const i64[], Weights, i64[,]")
+def _weigh(values_a, starts_a, values_b, starts_b, weights, out):
+    for pair in range(len(out)):
+        i, j, common, union = starts_a[pair], starts_b[pair], np.int64(0), np.int64(0)
+        while i < starts_a[pair + 1] or j < starts_b[pair + 1]:
+            is_last_a, is_last_b = i == starts_a[pair + 1], j == starts_b[pair + 1]
+            takes_a = is_last_b or (not is_last_a and values_a[i] <= values_b[j])
+            takes_b = is_last_a or (not is_last_b and values_b[j] <= values_a[i])
+            weight = _weight(weights, values_a[i] if takes_a else values_b[j])
+            i, j = i + takes_a, j + takes_b
+            union += weight
+            common += weight if takes_a and takes_b else 0
+        out[pair, 0], out[pair, 1] = common, union
