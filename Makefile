@@ -117,6 +117,7 @@ kafka: $(STAMP)  ## a broker on 127.0.0.1:9092 until interrupted (Java 17 and Ma
 
 torture: $(STAMP)  ## thousands of simulated schedules, then workers and brokers killed at random, then a soak
 	$(BIN)/python tests/simulation/torture.py --seeds 2000
+	SIMULATION_SEEDS=60 $(BIN)/python -m pytest -q tests/simulation/growth
 	$(BIN)/python tests/kafka/torture/torture.py --documents 50000 --kills 60 --stops 10 --standbys 1 --shards 8 --templates 50
 	$(BIN)/python tests/kafka/torture/torture.py --nodes 3 --documents 20000 --kills 10 --stops 4 --brokers 4 --freezes 4
 	$(BIN)/python tests/kafka/torture/soak.py
