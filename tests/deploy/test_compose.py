@@ -9,9 +9,9 @@ from pathlib import Path
 
 import compose_spec
 import pytest
-from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jars
 from debian_packages import absent
 from deploy_files import COMPOSE, ROOT, load, services
+from jars import BrokerUnavailableError, find_java, kafka_version, resolve_jars
 
 from neardup.errors import ConfigError
 from neardup_workers.doing.http.access.tokens import tokens_of

@@ -31,8 +31,9 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient
     from kafka.coordinator.assignors import cooperative_sticky as _  # noqa: F401
 
-from broker import Broker, BrokerUnavailableError
+from broker import Broker
 from debian_packages import absent
+from jars import BrokerUnavailableError
 from make_topic import MakeTopic
 from programs import prometheus  # noqa: F401 - a fixture; found by the path above
 from proxy import Proxy

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
+import fcntl
 import os
 import shutil
 import signal
@@ -25,20 +25,18 @@ import sys
 import tempfile
 import time
 import types
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from jars import BrokerUnavailableError, class_archive, find_java, kafka_version, resolve_jars, tail
 from ports import HOST, free_port, is_free
 
 HERE = Path(__file__).resolve().parent
-RESOLVE_SECONDS_MAX = 600.0  # the first Maven run fetches some 45 MB
 FORMAT_SECONDS_MAX = 240.0
 START_SECONDS_MAX = 240.0  # 3 s on an idle machine; several times that with every core busy
 STOP_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.02
-LOG_TAIL_LINES = 40
 CLUSTER_ID = "bmVhcmR1cC10ZXN0cy0wMQ"  # 16 bytes in URL-safe base64, as Kafka requires; any value works
 STARTED = b"Kafka Server started"
 TOO_OLD = "UnsupportedClassVersionError"
@@ -88,74 +86,30 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-class BrokerUnavailableError(Exception):
-    """This machine cannot run the broker: no Java 17, no Maven, or the jars cannot be fetched."""
-
-
 class BrokerFailedError(Exception):
     """The broker did not start or ended by itself; the message ends with the last lines of its log."""
 
 
-def kafka_version(pom: Path = HERE / "pom.xml") -> str:
-    """Return the Apache Kafka version that the pom names."""
-    found = ElementTree.parse(pom).getroot().findtext(".//{*}kafka.version")
-    if not found:
-        raise AssertionError(f"{pom} has no <kafka.version>")
-    return found
+def kept_classes(java: str) -> tuple[str, ...]:
+    """The option of Java that reads the archive of classes; none where Java makes no archive.
 
-
-def jars_folder() -> Path:
-    """Return the cache folder of the jars: by Kafka version and by the pom's content."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    digest = hashlib.sha256((HERE / "pom.xml").read_bytes()).hexdigest()[:8]
-    return Path(cache) / "neardup" / f"kafka-{kafka_version()}-{digest}"
-
-
-def resolve_jars() -> Path:
-    """Return the folder with the broker's jars; Maven fetches them if the cache lacks them.
-
-    A run fills the folder under another name and then renames it, so the folder is complete or absent.
+    The first broker on a machine waits until one of its own, which no test uses, has written it. So do the first
+    brokers of other processes.
     """
-    folder = jars_folder()
-    if folder.is_dir():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise BrokerUnavailableError(f"mvn is not on the path and {folder} does not exist: install Maven")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    filling = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    try:
-        command = [maven, "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={filling}"]
-        run = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RESOLVE_SECONDS_MAX
-        )
-        if run.returncode != 0:
-            raise BrokerUnavailableError(f"Maven could not fetch Kafka:\n{tail(run.stdout + run.stderr)}")
-        try:
-            filling.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # another run filled the same cache first
-                raise
-    except subprocess.TimeoutExpired as error:
-        raise BrokerUnavailableError(f"Maven did not fetch Kafka in {RESOLVE_SECONDS_MAX:.0f} s") from error
-    finally:
-        shutil.rmtree(filling, ignore_errors=True)
-    return folder
-
-
-def find_java() -> str:
-    """Return the path of Java: from JAVA_HOME if set, else from PATH."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if java is None:
-        raise BrokerUnavailableError("java is not on the path (nor in JAVA_HOME): install Java 17 or newer")
-    return java
-
-
-def tail(text: str, lines_max: int = LOG_TAIL_LINES) -> str:
-    """Return the last lines of a text."""
-    return "\n".join(text.splitlines()[-lines_max:])
+    archive = class_archive(java)
+    with archive.with_suffix(".lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not archive.exists():
+            written = archive.with_suffix(".written")
+            one = Broker()
+            one.classes, one.jvm = (), (*one.jvm, f"-XX:ArchiveClassesAtExit={written}")
+            with one, contextlib.suppress(subprocess.TimeoutExpired):
+                assert one.process is not None
+                one.process.terminate()
+                one.process.wait(START_SECONDS_MAX)
+            written.touch()
+            written.rename(archive)
+    return (f"-XX:SharedArchiveFile={archive}",) if archive.stat().st_size else ()
 
 
 class Broker:
@@ -168,6 +122,7 @@ class Broker:
     """
 
     def __init__(self, *, port: int = 0, settings: Mapping[str, str] | None = None, lasting: bool = False) -> None:
+        self.classes: tuple[str, ...] | None = None  # the option of Java for its archive, once it is known
         self.jvm = JVM if lasting else (*JVM, SHORT_LIVED)
         self.port = port or free_port()
         self.proxied_port, self.proxy_port, self.controller_port = free_port(), free_port(), free_port()
@@ -213,6 +168,8 @@ class Broker:
     def launch(self) -> int:
         """Start the process of a stopped broker without waiting; return where its new log lines begin."""
         classpath, java = str(resolve_jars() / "*"), find_java()
+        if self.classes is None:
+            self.classes = kept_classes(java)
         for port in (self.port, self.proxied_port, self.controller_port):
             if not is_free(port):
                 raise BrokerUnavailableError(
@@ -225,7 +182,8 @@ class Broker:
             self.write_properties()
         log = self.folder / "broker.log"
         read_from = log.stat().st_size if log.exists() else 0
-        command = [java, *self.jvm, f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "-cp", classpath]
+        command = [java, *self.jvm, *self.classes, "-cp", classpath]
+        command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}"]
         command += ["kafka.Kafka", str(self.folder / "server.properties")]
         with log.open("ab") as out:
             self.process = subprocess.Popen(
@@ -288,7 +246,7 @@ class Broker:
 
     def _format(self, java: str, classpath: str) -> None:
         properties = self.write_properties()
-        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", "-cp", classpath]
+        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", *(self.classes or ()), "-cp", classpath]
         command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.tools.StorageTool"]
         command += ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import ports
 import pytest
 from broker import Broker
+from jars import class_archive, find_java
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from make_topic import MakeTopic
 from ports import free_port, is_free
@@ -188,6 +189,16 @@ def test_the_broker_dies_with_its_parent(session_broker: Broker, tmp_path: Path)
         time.sleep(0.05)
     assert not _is_alive(int(pid))
     subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def test_a_broker_reads_parsed_classes_that_a_broker_of_no_test_has_written(session_broker: Broker) -> None:
+    """Java maps the archive, which is complete or absent."""
+    archive = class_archive(find_java())
+    assert archive.is_file()
+    if not archive.stat().st_size:
+        pytest.skip("this Java keeps no classes")
+    assert str(archive) in Path(f"/proc/{session_broker.pid}/maps").read_text()
+    assert not archive.with_suffix(".written").exists()
 
 
 def test_the_foreground_broker_names_the_occupied_port(session_broker: Broker) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from broker import BrokerUnavailableError, find_java, resolve_jars
 from debian_packages import absent
+from jars import BrokerUnavailableError, find_java, resolve_jars
 from kafka_world import World, stories
 
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
