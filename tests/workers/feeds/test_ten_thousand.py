@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import random
 import signal
@@ -12,10 +13,12 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from urllib3.exceptions import ConnectTimeoutError
 
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.feeds import schedule
+from neardup_workers.outside.feeds.condition import Condition
 from neardup_workers.outside.feeds.fetch import Fetched
 from neardup_workers.outside.feeds.items import Item
 from neardup_workers.outside.feeds.lists import FEEDS_MAX, FeedLists
@@ -24,6 +27,7 @@ from neardup_workers.outside.feeds.schedule import THREADS_MAX, Asking
 from neardup_workers.outside.feeds.state import FeedStates
 from neardup_workers.outside.feeds.watch import Feed, Watching, World, watch
 from neardup_workers.outside.process.stop import Stop
+from neardup_workers.running.commands.feed.service import Checking
 
 NOW = 1_700_000_000.0
 URL = "http://feeds.example/news"
@@ -238,6 +242,29 @@ def test_a_system_that_gives_few_threads_is_enough(monkeypatch):
     most = 1
     with pytest.raises(RuntimeError):
         Asked().asking.add("http://a.example/", 0.0)
+
+
+def test_reports_of_many_feeds_wait_while_the_service_is_away():
+    """One is tried in ten seconds, with all that the service has not heard; at the end the rest is reported."""
+    now, reported, answers = [0.0], [], [None, 503, 200, 200, None, 200]
+
+    class Pool:
+        def request(self, method, url, *, body, headers, timeout):
+            reported.append(sorted(feed["url"][-1] for feed in json.loads(body)["feeds"]))
+            if (status := answers[len(reported) - 1]) is None:
+                raise ConnectTimeoutError
+            return Mock(status=status)
+
+    checking = Checking("http://service.example", Mock(), lambda: now[0])
+    checking._pool = Pool()
+    for name, at in (("a", 0), ("b", 5), ("c", 11), ("d", 20), ("e", 22), ("f", 22), ("g", 23), ("h", 24)):
+        now[0] = at
+        checking.tell(f"http://feeds.example/{name}", Condition())
+    assert reported == [["a"], ["a", "b", "c"], ["a", "b", "c", "d", "e"], ["f"], ["g"]]
+    checking.tell_rest()
+    assert reported[-1] == ["g", "h"]
+    checking.tell_rest()
+    assert len(reported) == 6
 
 
 @pytest.mark.long

@@ -184,6 +184,7 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
     if options.to_serve is not None:
         checking = Checking(options.to_serve, session)
         yield _Output(checking.add, checking.send, checking.tell)
+        checking.tell_rest()
         said = ", ".join(f"{count:,} {status}" for status, count in sorted(checking.statuses.items()))
         session.report.say(f"the service says: {said or 'nothing'}")
     elif options.to_kafka:

@@ -6,8 +6,10 @@ The service gives a document that it has already the same verdict once more, so 
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import orjson
@@ -26,6 +28,8 @@ from neardup_workers.outside.readers.entries import Entry
 _LINES_MAX = 500
 _BYTES_MAX = 1 << 20
 _SECONDS_MAX, _TELL_SECONDS_MAX = 60.0, 10.0
+# After a report that failed, so long none is tried.
+_TELL_AGAIN_SECONDS = 10.0
 _RETRIED = frozenset({429, 500, 502, 503, 504, 507})
 
 
@@ -35,11 +39,12 @@ class Checking:
     Args:
         url: the address of the service, ``http://127.0.0.1:8470``; the token is that of ``NEARDUP_TOKEN``.
         session: reports what the service refuses; its signal ends the waits.
+        now: seconds of a clock that only grows.
     """
 
-    def __init__(self, url: str, session: Session) -> None:
+    def __init__(self, url: str, session: Session, now: Callable[[], float] = time.monotonic) -> None:
         self._url, self._feeds_url = (f"{url.rstrip('/')}/v1/{name}" for name in ("check:batch", "feeds"))
-        self._session = session
+        self._session, self._now, self._tells_from = session, now, -math.inf
         self._pool = urllib3.PoolManager(retries=False, timeout=_SECONDS_MAX)
         self._header = {"Content-Type": "application/x-ndjson"}
         if token := os.environ.get("NEARDUP_TOKEN"):
@@ -68,9 +73,16 @@ class Checking:
         return True
 
     def tell(self, url: str, condition: Condition | None) -> None:
-        """Tell the service how a feed is, ``None`` if it is watched no longer. If that fails, the next call tells it,
-        too: items are more urgent."""
+        """Tell the service how a feed is, ``None`` if it is watched no longer. If that fails, a call some seconds later
+        tells it, too: items are more urgent, and thousands of feeds wait for one that tells all of them again."""
         self._untold[url] = condition
+        if self._now() >= self._tells_from:
+            self.tell_rest()
+
+    def tell_rest(self) -> None:
+        """Tell the service what it has not heard."""
+        if not self._untold:
+            return
         feeds = [{"url": name, **known._asdict()} for name, known in self._untold.items() if known is not None]
         unlisted = [name for name, known in self._untold.items() if known is None]
         body, header = orjson.dumps({"feeds": feeds, "unlisted": unlisted}), {"Content-Type": "application/json"}
@@ -79,6 +91,8 @@ class Checking:
             response = self._pool.request("POST", self._feeds_url, body=body, headers=header, timeout=_TELL_SECONDS_MAX)
             if response.status not in _RETRIED:
                 self._untold.clear()
+                return
+        self._tells_from = self._now() + _TELL_AGAIN_SECONDS
 
     def _count(self, entry: Entry, answer: dict[str, object]) -> None:
         error = answer.get("error")
