@@ -21,6 +21,7 @@ from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.running.commands.batch import corpus, spark
 from neardup_workers.running.commands.dedup import command
 from neardup_workers.running.commands.run import run
+from neardup_workers.running.commands.tune.thresholds import Compared
 
 ASKED: dict[str, Any] = {"measure": "jaccard_idf", "verify": "exact", "k": 3, "threshold": 0.3}
 
@@ -79,6 +80,7 @@ def test_run_writes_the_pairs_of_the_library_and_the_nearest(files: list[Documen
         (lambda: corpus.run(BatchOptions(["all.jsonl"], quiet=True), Settings(**ASKED)), "batch"),
         (lambda: spark.run(BatchOptions(["all.jsonl"], quiet=True), Settings(**ASKED)), "batch"),
         (lambda: check(["all.jsonl"], Settings(**ASKED)), "audit"),
+        (lambda: Compared(Settings(**ASKED), offers(2)), "tune"),
     ],
 )
 def test_what_has_no_counts_refuses(start: Callable[[], object], where: str, files: list[Document]) -> None:

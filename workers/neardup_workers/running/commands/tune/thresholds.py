@@ -27,7 +27,7 @@ from neardup_workers.outside.display.printing import facts
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
-from neardup_workers.outside.settings.files import Settings
+from neardup_workers.outside.settings.files import Settings, check_unweighted
 
 # The thresholds around which pairs are shown: the range in which a threshold is usually set. Of fractions of texts,
 # which are set lower, also the setting and what is twice as much.
@@ -71,6 +71,7 @@ class Compared:
     """
 
     def __init__(self, settings: Settings, documents: Sequence[Document]) -> None:
+        check_unweighted(settings, "tune, which compares a sample")
         update = {name: type(settings).model_fields[name].default for name in _CHOSEN}
         self.levels = _levels(settings.threshold)
         update["threshold"] = self.levels[0]
