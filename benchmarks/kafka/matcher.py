@@ -19,7 +19,7 @@ from benchmarks.kafka.deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
 from neardup import Document
 from neardup.pairs.json_lines import Fields
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.member import WorkerMember

@@ -22,7 +22,7 @@ from benchmarks.report import Result, Size, Target, checksum
 from neardup import Config
 from neardup.documents.document import Features
 from neardup.schemes.interface import Keys
-from neardup.schemes.kinds.sets import SetPlan
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.rows import SCHEMES
 from neardup_textbook.signatures import minhash, permutation
 

@@ -24,7 +24,8 @@ from neardup.features.texts.normalize import CodePoints, code_points
 from neardup.features.texts.shingles import TEXT_SHINGLES
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.hashing import BASE, mix64
-from neardup.schemes.kinds.sets import SetPlan, sign_codes
+from neardup.schemes.kinds.set_plan import SetPlan
+from neardup.schemes.kinds.sets import sign_codes
 from neardup.schemes.rows import SCHEMES
 
 SEED = 5

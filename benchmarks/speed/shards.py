@@ -27,9 +27,10 @@ from benchmarks.speed.table import empty_table, random_items
 from benchmarks.texts import documents as made
 from benchmarks.texts import vocabulary
 from neardup import Config, Document
-from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.pipeline import Matcher
 from neardup.pairs.seen import Seen
 from neardup.pairs.shards import Shard, shards_of, stream_rows
+from neardup.pairs.signing import Signer
 from neardup.window import FOREIGN, OWN, Items
 from neardup.window.steps import step
 from neardup_workers.doing.stages.matching.cursors import SEEN_PART

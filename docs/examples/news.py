@@ -28,7 +28,8 @@ from typing import NamedTuple, cast
 
 from neardup import Config, Deduplicator, Document
 from neardup.pairs.evaluation.judging import Confusion, confusion
-from neardup.schemes.kinds.sets import SetPlan, features
+from neardup.schemes.kinds.set_plan import SetPlan
+from neardup.schemes.kinds.sets import features
 from neardup_textbook.theory.measures import jaccard
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from neardup.deduplicator import Deduplicator
     from neardup.documents.document import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
     from neardup.errors import CapacityError, ConfigError, NeardupError
-    from neardup.pairs.pipeline import Matcher, Signer
+    from neardup.pairs.pipeline import Matcher
+    from neardup.pairs.signing import Signer
     from neardup.schemes.config import Config
     from neardup.stories.arrow.signatures import sign_table
 
@@ -46,6 +47,7 @@ _MODULES = (
     "errors",
     "documents.document",
     "schemes.config",
+    "pairs.signing",
     "pairs.pipeline",
     "deduplicator",
     "stories.arrow.signatures",

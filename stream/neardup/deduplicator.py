@@ -20,7 +20,8 @@ from neardup.pairs.explanations.explain import explain
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.neighbours.nearest import check_ranks, ranked
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Matcher, Signed, Signer, match_step
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.pairs.signing import Signed, Signer
 from neardup.pairs.values import UnreadTimes, warn_of_times, warn_of_types, without_future
 from neardup.pairs.window_message import reader_of
 from neardup.schemes.config import Config
@@ -78,11 +79,11 @@ class Deduplicator:
         self.signer, self._query_signer = Signer(self.config), Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
         self._canaries, self._decider = Canaries(self.matcher, canaries_every), Decider(self.matcher)
-        self.refusals, self.refused = list[Refusal](), 0
-        self._undated, self._lock = Counter[str](), Lock()  # times that count as none, by reason
+        self.refusals, self.refused, self._lock = list[Refusal](), 0, Lock()
+        self._row_numbers = RowNumbers(lambda: self._decider.places)
+        self._undated = Counter[str]()  # times that count as none, by reason
         # Documents by the number of bands that have a key; None where all have one, and once a warning was given.
         self._bands = np.zeros(self.config.tuning.bands + 1, np.int64) if self.matcher.scheme.partial else None
-        self._row_numbers = RowNumbers(lambda: self._decider.places)
 
     def process(self, documents: Iterable[Document]) -> list[Pair]:
         """Probe with each document, then add it.
@@ -137,12 +138,12 @@ class Deduplicator:
         given = Documents(table, fields, self._row_numbers)
 
         def answer(rows: DocumentRows, signed: Signed) -> list[Matches]:
-            matches = match_step(self.matcher, signed.batch)
+            matches = [match_step(self.matcher, signed.batch)]
             self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
-            return [matches]
+            return matches
 
-        table_of = partial(pair_table, separate=self.config.separate)
-        return self._answers(given, signer_of_rows(self.signer), answer, "pairs", table_of, given.unread)
+        sign, joined = signer_of_rows(self.signer), partial(pair_table, separate=self.config.separate)
+        return self._answers(given, sign, answer, "pairs", joined, given.unread)
 
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
@@ -363,15 +364,14 @@ class Deduplicator:
         answer: Callable[[list[Document], Signed], Iterable[_T]], name: str,
     ) -> list[_T]:  # fmt: skip
         sign = partial(signer.sign, unread=(unread := UnreadTimes()))
-        return self._answers(chunks(documents), sign, answer, name, list, unread)
+        return self._answers(chunks(documents), sign, answer, name, list, unread, signer.fill_again)
 
     def _answers(
         self, parts: Iterable[_P], sign: Callable[[_P], Signed], answer: Callable[[_P, Signed], Iterable[_T]],
-        name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes,
+        name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes, done: Callable[[Signed], None] = Signer.keep,
     ) -> _R:  # fmt: skip
         """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
-        refusals, answers = list[Refusal](), list[_T]()
-        first = 0
+        refusals, answers, first = list[Refusal](), list[_T](), 0
         try:
             for part in parts:
                 signed = sign(part)
@@ -383,8 +383,8 @@ class Deduplicator:
                 with self._lock:
                     self.refused += len(signed.refusals)
                     answers += answer(part, signed)
-                    if self._bands is not None:
-                        self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)
+                    self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)
+                done(signed)
         except BaseException as error:
             error.__dict__[name] = joined(answers)
             raise

@@ -12,7 +12,7 @@ from oracle import NEVER, pair_of_sets, tail_above, tail_below
 
 from neardup import Config, Deduplicator, Document, Signer
 from neardup.documents.document import Features
-from neardup.schemes.kinds.sets import SetPlan
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import candidate_probability, pass_probability, row_agreement
 

@@ -15,10 +15,9 @@ from sizes import some_of
 
 from neardup import Config, Document, Signer
 from neardup.pairs.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
-from neardup.pairs.limits import table_limits
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.seen import Seen
-from neardup.pairs.shards import Shard, shards_of, stream_rows
+from neardup.pairs.shards import Shard, shards_of, stream_rows, table_limits
 from neardup.schemes.rows import SCHEMES
 from neardup.window import again
 from neardup.window.chains import COPIED, MARK
@@ -160,7 +159,7 @@ def check_owners(matcher: Matcher) -> None:
     """What came after the last growth is where it belongs."""
     table, shard = matcher.table, matcher.shard
     slots = np.arange(max(table.oldest, shard.settled), table.slot_end)
-    held = slots[table._store.flags[table._slots.at(slots)] & MARK == 0]
+    held = slots[table.store.flags[table._slots.at(slots)] & MARK == 0]
     if SCHEMES[matcher.config.scheme].by_content:
         assert (shards_of(again.contents(table, held), shard.of) == shard.number).all()
     assert shard.number < shard.of or not len(held)

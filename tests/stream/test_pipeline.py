@@ -240,7 +240,7 @@ def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch:
     def fail(*_: object) -> None:
         raise RuntimeError("a bug in scoring")
 
-    monkeypatch.setattr(dedup.matcher, "scheme", scheme._replace(common=fail))
+    monkeypatch.setattr(dedup.matcher, "scheme", scheme._replace(common_in=fail))
     with pytest.raises(RuntimeError, match="a bug in scoring"):
         dedup.process([Document("c", OTHER[::-1]), Document("d", STORY), Document("e", EDITED)])
     monkeypatch.undo()

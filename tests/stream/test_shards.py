@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from neardup import Config, Document, Signer
 from neardup.pairs.batches import bucket_keys, select
-from neardup.pairs.limits import table_limits
 from neardup.pairs.pipeline import Matcher
-from neardup.pairs.shards import GROWTHS_MAX, Growth, Shard, shared_limits, stream_rows
+from neardup.pairs.shards import GROWTHS_MAX, Growth, Shard, shared_limits, stream_rows, table_limits
 from neardup.schemes.rows import SCHEMES
 from neardup.window.steps import step
 

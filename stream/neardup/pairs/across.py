@@ -17,9 +17,9 @@ import numpy as np
 from neardup.documents.ids import collections_of, salts, same_collection, separated_contents
 from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, Batch
-from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Slice
+from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.window import again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from neardup.machine.kernels.hashing import hash_strings, string_hash
 from neardup.schemes.config import Config
 from neardup.schemes.interface import NO_PAYLOADS, Evidence, Keys, fixed_evidence, select_ragged
 from neardup.schemes.rows import SCHEMES
-from neardup.schemes.signatures.banding import put_keys, seed_bands
+from neardup.schemes.signatures.banding import band_seeds, put_keys
 from neardup.window import NO_TIME, OWN, Items
 from neardup.window.chains import KEYS
 
@@ -330,16 +330,16 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads, added)
 
 
-def batch_items(batch: Batch, config: Config, used: Sequence[npt.NDArray[Any]] = ()) -> Items:
-    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys. ``used`` are the first
-    six columns of items that are no longer needed: they are filled again if they have the right length."""
-    scheme = SCHEMES[config.scheme]
+def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Items:
+    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys. ``used`` are items
+    that are no longer needed: their columns are filled again if they have the right length."""
+    scheme, plan = SCHEMES[config.scheme], cast(Any, config.plan)
     if config.separate or not scheme.banded:
         return table_items(batch, bucket_keys(batch, config))
-    plan: Any = config.plan
-    bands = plan.tuning.bands
-    items = _blank_items(batch, bands * len(batch.times), 0, used)
-    _fill_banded(batch, np.uint64(plan.seed), np.empty(bands, np.uint64), *items[:6])
+    seeds, items = band_seeds(plan.tuning.bands, plan.seed), used
+    if items is None or items.fixed is not batch.fixed or items.ids is not batch.ids:
+        items = _blank_items(batch, len(seeds) * len(batch.times), 0, used)
+    _fill_banded(batch, seeds, *items[:6])
     return items
 
 
@@ -351,11 +351,11 @@ def table_items(batch: Batch, keys: Keys) -> Items:
     return items
 
 
-def _blank_items(batch: Batch, keys: int, payloads: int, used: Sequence[npt.NDArray[Any]] = ()) -> Items:
+def _blank_items(batch: Batch, keys: int, payloads: int, used: Items | None = None) -> Items:
     """Return items with room for so many keys and payloads besides those of contents and ids."""
     n, (ids, id_starts, times, _, fixed, ragged, ragged_starts) = len(batch.times), batch
-    if used and len(used[0]) == n and len(used[1]) == KEYS * n + keys:
-        return Items._make((*used, times, ids, id_starts, fixed, ragged, ragged_starts))
+    if used is not None and len(used.kinds) == n and len(used.keys) == KEYS * n + keys:
+        return Items._make((*used[:6], times, ids, id_starts, fixed, ragged, ragged_starts))
     return Items(
         np.empty(n, np.uint8), np.empty(KEYS * n + keys, np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64),
         np.empty(KEYS * n + payloads, np.uint64) if payloads else NO_PAYLOADS, np.empty(n, np.uint64), times, ids,
@@ -363,10 +363,9 @@ def _blank_items(batch: Batch, keys: int, payloads: int, used: Sequence[npt.NDAr
     )  # fmt: skip
 
 
-@kernel("const Batch, u64, u64[], u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)
-def _fill_banded(batch, seed, seeds, kinds, keys, starts, added, payloads, contents):
+@kernel("const Batch, u64[], u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)
+def _fill_banded(batch, seeds, kinds, keys, starts, added, payloads, contents):
     """Fill in the items of a batch whose keys are those of the bands of its fixed part."""
-    seed_bands(seed, seeds)
     starts[0] = 0
     for i in range(len(kinds)):
         at = _begin_item(batch, i, kinds, keys, starts[i], payloads, contents)

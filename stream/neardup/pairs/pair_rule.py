@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import HALF, RELATIONS, SIGNALS, CollectionPair, Pair, Relation
 from neardup.documents.ids import bare_ids, collections_of
+from neardup.machine.compile import kernel
 from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
@@ -134,16 +135,54 @@ def judge(
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
         text_min: similarity from which the text makes a pair and no other signal does, by default ``score_min``.
     """
-    similarity = np.where(identical, 1.0, _measured(common, score_min, exact_score))
-    related = common.conditions & (common.keys >= shared_min)
-    # Contents that are equal agree in every key; some schemes have none for so small a content.
-    keys = np.where(identical, np.maximum(common.keys, 1), common.keys)
-    is_pair = (related | identical) & (similarity >= score_min)
+    similarity, related, is_pair = np.empty(m := len(identical)), np.empty(m, np.bool_), np.empty(m, np.bool_)
+    keys, greatest = np.empty(m, np.int32), 1.0 if exact_score else max(ESTIMATE_MAX, score_min)
+    columns = common.keys, common.conditions, common.similarity, identical
+    _judge(*columns, score_min, greatest, shared_min, related, similarity, keys, is_pair)
     if not len(common.signals):
         return Judged(is_pair, similarity, keys)
     by_text = identical | (similarity >= (score_min if text_min is None else text_min))
     signals = np.where(by_text | ~related, np.uint8(0), common.signals)
     return Judged(is_pair | (signals > 0), by_signal(common, similarity, signals), keys, signals)
+
+
+@kernel("const i32[], const bool[], const f64[], const bool[], f64, f64, i64, bool[], f64[], i32[], bool[]")
+def _judge(keys, conditions, measured, identical, least, greatest, shared_min, related, similarity, counts, pairs):
+    """Fill in the columns of ``Judged``, and which candidates have what the scheme asks for; ``least`` is the least
+    similarity of a pair, ``greatest`` the greatest of different contents."""
+    for i in range(len(keys)):
+        related[i] = conditions[i] and keys[i] >= shared_min
+        similarity[i] = 1.0 if identical[i] else greatest if measured[i] > greatest else measured[i]
+        # Contents that are equal agree in every key; some schemes have none for so small a content.
+        counts[i] = max(keys[i], np.int32(1)) if identical[i] else keys[i]
+        pairs[i] = (related[i] or identical[i]) and similarity[i] >= least
+
+
+class Near(NamedTuple):
+    """Which of m candidates are pairs by the least score of the configuration, or by a signal (``bool[m]``); how many
+    of them have different contents, and of how many items."""
+
+    is_near: npt.NDArray[np.bool_]
+    others: int
+    items: int
+
+
+def near_of(judged: Judged, items: npt.NDArray[np.int32], identical: npt.NDArray[np.bool_], score_min: float) -> Near:
+    """Return which candidates are near; ``items`` are theirs, in ascending order, ``score_min`` the least score."""
+    is_near = np.empty(len(items), np.bool_)
+    return Near(is_near, *_near(*judged[:2], judged.signals, items, identical, score_min, is_near))
+
+
+@kernel("const bool[], const f64[], const u8[], const i32[], const bool[], f64, bool[]", direct=True)
+def _near(pairs, similarity, signals, items, identical, score_min, is_near):
+    others, of_items, last = 0, 0, np.int32(-1)
+    for i in range(len(pairs)):
+        is_near[i] = (pairs[i] and similarity[i] >= score_min) or (len(signals) > 0 and signals[i] > 0)
+        if is_near[i] and not identical[i]:
+            others += 1
+            of_items += items[i] != last
+            last = items[i]
+    return others, of_items
 
 
 def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
@@ -271,8 +310,9 @@ def orient(arrived: Matches) -> Matches:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
     """
     older, newer, older_times, newer_times, _, _, shared, *_ = arrived
-    timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
-    swap = timed & (newer_times < older_times)
+    swap = newer_times < older_times
+    if np.count_nonzero(swap):
+        swap &= (newer_times != NO_TIME) & (older_times != NO_TIME)
     if not np.count_nonzero(swap):
         return arrived
     older, newer = list(older), list(newer)

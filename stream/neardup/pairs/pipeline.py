@@ -6,171 +6,35 @@ both in one process. Workers run the halves on different machines, with a topic 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import Column, Document, DocumentColumns, Refusal
-from neardup.documents.ids import salts, same_collection, separated_contents
-from neardup.errors import ConfigError
+from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.batches import (
     Batch,
-    bytes_of,
-    make_batch,
     removal_batch,
-    rows_of,
-    select,
-    sizes_of,
-    sound_columns,
     table_items,
 )
 from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
-from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
-from neardup.pairs.json_lines import Unread
-from neardup.pairs.limits import table_limits
-from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
-from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows
-from neardup.pairs.values import PlainReaders, admitted, converted, wrong_values
+from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, near_of, shared_of
+from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
 from neardup.schemes.config import Config, is_weighted
-from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
+from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys
 from neardup.schemes.rows import SCHEMES
 from neardup.window import BandTable, Candidates, Items, Limits
 from neardup.window.steps import step
 
-# The C library of Linux returns freed memory to the system if more than twice the largest block that it ever mapped and
-# freed is free at the end of its heap. Then each chunk gets new pages for its buffers, which doubles the time. A signer
-# allocates and frees a block of this size: twice its size is more than the buffers of a chunk.
-_FREED_BYTES = 16 << 20
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
+NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 # Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
 _COMPARED_BYTES = 1 << 20
-
-
-class Signed(NamedTuple):
-    """What a signer makes of documents: the batch, the refused ones, and how much was read."""
-
-    batch: Batch
-    refusals: list[Refusal]
-    characters: int
-    shingles: int
-
-
-class Signer:
-    """Documents -> batches, without state: the same document always gives the same row. Threads may share one.
-
-    Args:
-        config: the settings; ``config.signing_fingerprint`` names everything that decides a batch.
-        item_bytes_max: bytes of a signed document at most, by default ``evidence_bytes_max``; larger ones are refused.
-        queries: the documents only probe; by dot product those longer than ``norm_max`` are scaled to it.
-
-    Example:
-        >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
-        >>> signed.batch.size, signed.refusals
-        (1, [Refusal(position=1, id='b', reason='empty')])
-    """
-
-    def __init__(self, config: Config, item_bytes_max: int | None = None, *, queries: bool = False) -> None:
-        self.config, self._queries = config, queries
-        self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
-        self._scheme = SCHEMES[config.scheme]
-        self._plain = PlainReaders(config.text_characters_max, separate=config.separate)
-        np.empty(_FREED_BYTES, np.uint8)  # freed at once
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Signer, queries=self._queries), (self.config, self._item_bytes_max)
-
-    def sign(self, documents: Sequence[Document], unread: Unread | None = None) -> Signed:
-        """Sign documents; those that cannot be used are refused with a reason, the others keep their order. With
-        ``unread`` a list that is not plain becomes what ``converted`` makes of it."""
-        if type(documents) is not list and isinstance(documents, DocumentColumns):
-            return self._sign_columns(documents)
-        signed = self._plain.read(documents, self._sign_admitted) if self.config.plan.kind == "text" else None
-        if signed is None and unread is not None and isinstance(documents, list):
-            documents[:] = converted(documents, unread)
-            return self.sign(documents)
-        return self._sign_any(documents) if signed is None else signed
-
-    def _sign_any(self, documents: Sequence[Document]) -> Signed:
-        """The same for documents that may have values of any types."""
-        query = self._scheme.query
-        if self._queries and query is not None:
-            documents = [query(document, self.config.plan) for document in documents]
-        wrong = wrong_values(documents, self.config.plan.kind, separate=self.config.separate)
-        if not wrong:
-            return self._sign(documents)
-        good = [position for position in range(len(documents)) if position not in wrong]
-        signed = self._sign([documents[position] for position in good])
-        refusals = [refusal._replace(position=good[refusal.position]) for refusal in signed.refusals]
-        refusals += [Refusal(position, str(documents[position].id), reason) for position, reason in wrong.items()]
-        return signed._replace(refusals=sorted(refusals))
-
-    def sign_columns(
-        self, ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None = None
-    ) -> Signed:
-        """Sign n documents that are columns (``neardup.stories.arrow.columns.column_of``), without an object for each.
-
-        Args:
-            ids: the ids, in UTF-8. Starts may have 32 bits.
-            times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
-            texts: the texts, in UTF-8.
-            collections: the collections, in UTF-8, empty for none; ``Config.collection_field`` must be set.
-
-        Returns:
-            What ``sign`` returns for the same documents. Texts and ids that are not UTF-8 are refused
-            (``text_not_utf8``, ``id_not_utf8``).
-
-        Raises:
-            ConfigError: if the scheme does not compare texts, the columns have different lengths, an array has another
-                type, or starts do not stay inside their data.
-
-        Example:
-            >>> column = Column(np.frombuffer(b"onetwo", np.uint8), np.array([0, 3, 6]))
-            >>> Signer(Config()).sign_columns(column, np.full(2, np.nan), column).batch.size
-            2
-        """
-        if collections is not None and not self.config.separate:
-            raise ConfigError("documents have collections, but collection_field is not set: set it")
-        return self._sign_columns(sound_columns(ids, times, texts, collections))
-
-    def _sign_columns(self, documents: DocumentColumns) -> Signed:
-        """The same for columns that are known to be sound."""
-        if (kind := self.config.plan.kind) != "text":
-            raise ConfigError(f"documents of {self.config.scheme} bring {kind}, but columns hold texts: call sign")
-        return self._sign(documents)
-
-    def _sign(self, documents: Sequence[Document]) -> Signed:
-        """The same for documents whose values have the types that they should have."""
-        return self._sign_admitted(documents, *admitted(documents, separate=self.config.separate))
-
-    def _sign_admitted(
-        self, documents: Sequence[Document], ids: Column, times: npt.NDArray[np.int64], refused: dict[int, str]
-    ) -> Signed:
-        """The same with their ids and times, and the reasons of unusable ones, by position."""
-        plan, scheme = self.config.plan, self._scheme
-        every = range(len(documents))
-        positions: Sequence[int] = [i for i in every if i not in refused] if refused else every
-        signing = scheme.sign(scheme, rows_of(documents, positions) if refused else documents, plan)
-        if signing.refused:
-            refused = refused | {positions[i]: why for i, why in signing.refused.items()}
-        if refused:
-            positions = [i for i in positions if i not in refused]
-            ids, times = Column(*select_ragged(*ids, np.array(positions, np.int64))), times[positions]
-        contents = signing.contents
-        if self.config.separate:
-            contents = separated_contents(contents, salts(*ids))
-        batch = make_batch(ids.data, ids.starts, times, contents, signing.evidence)
-        if bytes_of(batch) > self._item_bytes_max:
-            too_large = sizes_of(batch) > self._item_bytes_max
-            refused |= {positions[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
-            batch = select(batch, np.flatnonzero(~too_large)) if too_large.any() else batch
-        refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)] if refused else []
-        return Signed(batch, refusals, signing.characters, signing.features)
 
 
 class Slice(NamedTuple):
@@ -207,6 +71,7 @@ class Matcher:
         CapacityError: in ``match``, if more postings would be in the window than a table can number.
 
     Example:
+        >>> from neardup import Document, Signer
         >>> matcher, signer = Matcher(Config()), Signer(Config())
         >>> batch = signer.sign([Document("a", "the same text"), Document("b", "the same text")]).batch
         >>> with step(matcher.table):
@@ -225,8 +90,8 @@ class Matcher:
         shared = shared_limits(self._limits, self.shard.of)
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
-        self._own: Items | None = None  # of the last call of ``slices``
-        self._used: tuple[npt.NDArray[Any], ...] = ()  # columns of items, to fill again
+        self._own: StreamRows | None = None  # of the last call of ``slices``; and once they are read, to fill again
+        self._used: StreamRows | None = None
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
@@ -245,9 +110,9 @@ class Matcher:
         ``candidates_max``, and is matched when the caller asks for it. An empty batch is one slice. With ``leads`` a
         slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
-        used, self._used = self._used, ()  # a call before the last slice makes its own
+        used, self._used = self._used, None  # a call before the last slice makes its own
         rows = stream_rows(batch, self.config, removals, references, used)
-        self._own = rows.items if self.scheme.banded else None
+        self._own = rows if self.scheme.banded else None
         return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
     def slices_of(
@@ -269,8 +134,8 @@ class Matcher:
             judged = self._judged(rows, candidates, leads=leads, is_named=named)
             yield Slice(*judged, end := candidates.end, candidates.items)
             if end == size:
-                if items is self._own:
-                    self._used, self._own = items[:6], None
+                if rows is self._own:
+                    self._used, self._own = rows, None
                 return
 
     def probe_add(
@@ -311,18 +176,12 @@ class Matcher:
             common, candidates.identical, self.score_min, self.config.buckets_shared_min,
             exact_score=self.config.tuning.exact_score, text_min=self.config.tuning.score_min,
         )  # fmt: skip
-        is_near = judged.is_pair & (judged.similarity >= self.config.tuning.score_min)
-        is_near |= judged.signals > 0 if len(judged.signals) else False
-        losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, is_near)
-        is_other = is_near & ~candidates.identical
-        documents = documents_of(candidates.items[is_other], candidates.items[is_near], losses)
-        self.table.count_pairs(int(np.count_nonzero(is_other)), losses.missed, *documents)
-        rows = (judged.is_pair | may_lead(self.config, common, judged) if leads else judged.is_pair).nonzero()[0]
-        if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
-            rows = rows[same_collection(batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows]))]
-        if read.references is not None:
-            rows = rows[~read.references[candidates.items[rows]]]
-        met, rows = rows[~judged.is_pair[rows]], rows[judged.is_pair[rows]]
+        near = near_of(judged, candidates.items, candidates.identical, self.config.tuning.score_min)
+        losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, near.is_near)
+        lone = lone_of(candidates.items, near.is_near, losses)
+        self.table.count_pairs(near.others, losses.missed, near.items, lone)
+        rows = self._usable(judged.is_pair, read, candidates)
+        met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else NO_ROWS
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
@@ -331,8 +190,18 @@ class Matcher:
         pairs = Matches([], [], *NO_MATCHES[2:4], judged.similarity[rows], judged.keys[rows], shared, None, signals)
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
+        if not len(met):
+            return pairs, items, slots, losses, NO_LEADS
         every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
-        return pairs, items, slots, losses, self._leads(batch, every.select(met)) if len(met) else NO_LEADS
+        return pairs, items, slots, losses, self._leads(batch, every.select(met))
+
+    def _usable(self, chosen: npt.NDArray[np.bool_], read: StreamRows, candidates: Candidates) -> npt.NDArray[np.int64]:
+        """The positions of chosen candidates (``bool[m]``) that may be pairs or leads."""
+        rows = chosen.nonzero()[0]
+        if len(rows) and self.config.separate:  # two keys of different collections share a chain with probability 2^-41
+            ids = read.batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows])
+            rows = rows[same_collection(*ids)]
+        return rows if read.references is None else rows[~read.references[candidates.items[rows]]]
 
     def _leads(self, batch: Batch, met: Leads) -> Leads:
         """The leads among candidates that are no pairs."""
@@ -344,6 +213,9 @@ class Matcher:
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table."""
+        common = self.scheme.common_in(self.table, slots, batch.evidence, items, self.config.plan)
+        if common is not None:
+            return common
         parts = []
         for rows in self._parts(batch, items, slots):
             older = self.evidence(slots[rows])

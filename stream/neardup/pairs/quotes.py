@@ -14,7 +14,7 @@ import numpy as np
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
 from neardup.pairs.explanations.given_texts import given_text
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.schemes.kinds.parts import Part, PartPlan, parts_of
 

@@ -18,16 +18,25 @@ Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 201
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
-from neardup.pairs.batches import CONTENT_HALF, Batch, batch_items, id_hashes, row_keys, select, table_items
+from neardup.pairs.batches import (
+    CONTENT_HALF,
+    MICROSECONDS,
+    Batch,
+    batch_items,
+    id_hashes,
+    row_keys,
+    select,
+    table_items,
+)
 from neardup.schemes.config import Config
-from neardup.window import FOREIGN, OWN, REMOVAL, Items, Limits
+from neardup.schemes.interface import AnyScheme
+from neardup.window import FOREIGN, NO_LIMIT, NO_WINDOW, OWN, REMOVAL, Items, Limits
 from neardup.window.chains import COPIED
 
 _MULTIPLIER, _ONE, _SHIFT = np.uint64(2862933555777941757), np.uint64(1), np.uint64(33)
@@ -97,6 +106,23 @@ def shards_of(hashes: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int
     return out
 
 
+def table_limits(config: Config, scheme: AnyScheme) -> Limits:
+    """The bounds of a table, from a configuration: seconds become microseconds. An exact scheme cuts no bucket."""
+    window = NO_WINDOW if config.window_seconds is None else round(config.window_seconds * MICROSECONDS)
+    return Limits(
+        window=int(window),
+        lateness=round(config.lateness_seconds * MICROSECONDS),
+        items=config.window_documents,
+        bytes=config.evidence_bytes_max,
+        bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
+        probe_candidates=config.probe_limit or NO_LIMIT,
+        copies=config.window_documents if scheme.exact else config.bucket_candidates_max,
+        by_content=scheme.by_content,
+        admit_ratio=config.threshold,
+        counted=scheme.has_payloads,
+    )
+
+
 def shared_limits(limits: Limits, shards: int, of: Limits | None = None) -> Limits:
     """Return the limits of one shard: the window is that of the stream, a limit of candidates is a share of it.
 
@@ -148,14 +174,17 @@ class StreamRows(NamedTuple):
 
 def stream_rows(
     batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None,
-    references: npt.NDArray[np.bool_] | None = None, used: Sequence[npt.NDArray[Any]] = (),
+    references: npt.NDArray[np.bool_] | None = None, used: StreamRows | None = None,
 ) -> StreamRows:  # fmt: skip
     """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id, those in ``references``
-    (``bool[n]``) are compared with nothing. ``used``: as for ``batch_items``."""
+    (``bool[n]``) are compared with nothing. ``used`` are rows that are no longer needed, of a banded scheme: what they
+    have room for is filled in again."""
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
-        removed = np.zeros(batch.size, np.bool_)
-        return StreamRows(batch, removed, batch_items(batch, config, used), references)
+        items = batch_items(batch, config, None if used is None else used.items)
+        if used is not None and items is used.items and references is used.references:
+            return used
+        return StreamRows(batch, np.zeros(batch.size, np.bool_), items, references)
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL
     return StreamRows(batch, removals, items, references)

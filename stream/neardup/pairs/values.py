@@ -7,14 +7,13 @@ of a name and without a list for each field. The functions for the others conver
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +36,11 @@ from neardup.features.texts.raw_texts import RawTexts
 from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_longer
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
-from neardup.pairs.batches import MICROSECONDS, Batch, id_column, known_times, microseconds_of
+from neardup.pairs.batches import MICROSECONDS, Batch, id_column, known_times, make_batch, microseconds_of
 from neardup.pairs.json_lines import OF_TEXTS, Unread, event_seconds, unread_time
+from neardup.schemes.interface import SignedColumns, fixed_evidence
 from neardup.window import NO_TIME
 
-_T = TypeVar("_T")
 # Where CPython keeps what is read of an object, in bytes from its address: its type, the number of a float, the first
 # item of a tuple. Then the addresses of three types, and of ``None``.
 _LAYOUT = np.array(
@@ -245,71 +244,81 @@ class _Columns(NamedTuple):
     id_starts: npt.NDArray[np.int64]
 
 
-class Plain(NamedTuple):
-    """Plain documents with their texts, their ids (with ``separate`` the full ones), times in microseconds, and refused
-    ones: none."""
+class Sheet(NamedTuple):
+    """The columns of n plain documents, which belong to one call at a time.
 
-    documents: HeldDocuments
-    ids: Column
-    times: npt.NDArray[np.int64]
-    refused: dict[int, str]
+    ``read`` is what a reader fills in, ``signed`` what a scheme may fill in: sketches of ``width`` bytes, contents,
+    numbers of shingles. ``batch`` is a read-only view of both, if the scheme did.
+    """
+
+    read: _Columns
+    signed: SignedColumns
+    batch: Batch
+
+
+class Plain(NamedTuple):
+    """Plain documents: they themselves, the sheet that has their ids (with ``separate`` the full ones), times and
+    texts, the characters of all texts and of the longest, and whether all are ASCII. Valid until the sheet is filled
+    again."""
+
+    documents: tuple[Document, ...]
+    sheet: Sheet
+    characters: int
+    longest: int
+    is_ascii: bool
 
 
 class PlainReader:
-    """Reads plain documents with texts. One thread at a time may use it, and the texts are valid until its next call.
+    """Reads plain documents with texts. Threads may share one.
 
     Args:
-        characters_max: longer texts are refused.
+        width: bytes of a sketch.
         separate: documents may have collections.
     """
 
-    def __init__(self, characters_max: int, *, separate: bool) -> None:
-        self._characters_max, self._separate = characters_max, separate
-        self._columns = _columns(1, _IDS_BYTES_MIN)
+    def __init__(self, width: int, *, separate: bool) -> None:
+        self._width, self._separate = width, separate
+        self._idle: list[Sheet] = []  # those that no call uses now
 
     def read(self, documents: Sequence[Document]) -> Plain | None:
         """Return the columns of documents; ``None`` if one of them is not plain."""
         rows = tuple(documents)  # whatever becomes of a list, these stay
-        if len(rows) != len(self._columns.times):
-            self._columns = _columns(len(rows), _ID_BYTES * len(rows))
-        id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, self._columns)
-        if id_bytes > len(self._columns.ids):
-            self._columns = _columns(len(rows), id_bytes)
-            id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, self._columns)
+        try:
+            sheet = self._idle.pop()
+        except IndexError:
+            sheet = _sheet(len(rows), _ID_BYTES * len(rows), self._width)
+        if len(rows) != len(sheet.read.times):
+            sheet = _sheet(len(rows), _ID_BYTES * len(rows), self._width)
+        id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, sheet.read)
+        if id_bytes > len(sheet.read.ids):
+            sheet = _sheet(len(rows), id_bytes, self._width)
+            id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, sheet.read)
         if id_bytes < 0:
             return None
-        times, texts, ids, id_starts = self._columns
-        held = HeldTexts(texts, {}, characters, rows, longest if is_ascii else 0)
-        if longest > self._characters_max:
-            held = without_longer(texts, self._characters_max, rows)
-        return Plain(HeldDocuments(rows, held), Column(ids[:id_bytes].copy(), id_starts.copy()), times.copy(), {})
+        if id_bytes != len(sheet.batch.ids):
+            (ids := sheet.read.ids[:id_bytes]).setflags(write=False)
+            sheet = sheet._replace(batch=sheet.batch._replace(ids=ids))
+        return Plain(rows, sheet, characters, longest, is_ascii)
+
+    def fill_again(self, sheet: Sheet) -> None:
+        """Take back a sheet that no one reads any more."""
+        self._idle.append(sheet)
 
 
-class PlainReaders:
-    """Readers of plain documents, with the arguments of one. Threads may share them."""
-
-    def __init__(self, characters_max: int, *, separate: bool) -> None:
-        self._make = functools.partial(PlainReader, characters_max, separate=separate)
-        self._idle: list[PlainReader] = []  # those that no thread uses now
-
-    def read(self, documents: Sequence[Document], then: Callable[..., _T]) -> _T | None:
-        """Return what ``then`` makes of the fields of ``Plain``, which are valid until it returns; ``None`` if one of
-        the documents is not plain."""
-        try:
-            reader = self._idle.pop()
-        except IndexError:
-            reader = self._make()
-        try:
-            plain = reader.read(documents)
-            return None if plain is None else then(*plain)
-        finally:
-            self._idle.append(reader)
+def held_documents(plain: Plain, characters_max: int) -> HeldDocuments:
+    """Return plain documents with their texts found; texts that are longer than ``characters_max`` are refused."""
+    held = HeldTexts(plain.sheet.read.texts, {}, plain.characters, plain.documents)
+    if plain.longest > characters_max:
+        held = without_longer(plain.sheet.read.texts, characters_max, plain.documents)
+    return HeldDocuments(plain.documents, held)
 
 
-def _columns(n: int, id_bytes: int) -> _Columns:
-    texts = RawTexts(*np.empty((3, n), np.int64))
-    ids = np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
-    return _Columns(np.empty(n, np.int64), texts, ids, np.empty(n + 1, np.int64))
+def _sheet(n: int, id_bytes: int, width: int) -> Sheet:
+    texts, ids = RawTexts(*np.empty((3, n), np.int64)), np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
+    read = _Columns(np.empty(n, np.int64), texts, ids, np.empty(n + 1, np.int64))
+    fixed, contents, counts = np.empty((n, width), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
+    views = ids.view(), read.id_starts.view(), read.times.view(), contents.view()
+    return Sheet(read, (fixed, contents, counts), make_batch(*views, fixed_evidence(fixed.view())))
 
 
 @kernel("i64, const i64[], bool, _Columns", locked=True, direct=True)

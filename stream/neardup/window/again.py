@@ -51,28 +51,28 @@ _SPARSE = 1_000
 
 def newest_version(table: BandTable, items: Items) -> int:
     """The slot of the newest version of the one id in ``items``, removed or not; -1 if the window holds none."""
-    return int(_newest_version(table._store, items, items.keys[ID], table._base))
+    return int(_newest_version(table.store, items, items.keys[ID], table._base))
 
 
 def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """The stored half of the content hashes of slots of the window, ``uint64[m]``."""
-    return table._store.contents[table._indices(slots)]
+    return table.store.contents[table._indices(slots)]
 
 
 def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The times of slots of the window in microseconds; an item without a time has the stream time of its arrival."""
-    return table._store.times[table._indices(slots)]
+    return table.store.times[table._indices(slots)]
 
 
 def removed(table: BandTable, slot: int) -> bool:
     """Whether a slot of the window was removed."""
-    return bool(table._store.flags[table._indices(np.array([slot]))[0]] & REMOVED)
+    return bool(table.store.flags[table._indices(np.array([slot]))[0]] & REMOVED)
 
 
 def is_full(table: BandTable) -> bool:
     """Whether the limits of items or bytes may have evicted: they did, or the window holds half as much. A shard sees
     where the window begins by its own oldest slot, so a window of some hundred items always counts as full."""
-    store, limits = table._store, table.limits
+    store, limits = table.store, table.limits
     state = store.state
     items, size = table.documents, int(state[LIVE_BYTES])
     if len(store.before) and items:
@@ -82,7 +82,7 @@ def is_full(table: BandTable) -> bool:
 
 def superseded(table: BandTable, slot: int) -> bool:
     """Whether a newer copy has replaced a slot of the window in its buckets."""
-    return bool(table._store.flags[table._indices(np.array([slot]))[0]] & SUPERSEDED)
+    return bool(table.store.flags[table._indices(np.array([slot]))[0]] & SUPERSEDED)
 
 
 def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
@@ -97,7 +97,7 @@ def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
         ``int64[m]``, removed slots included.
     """
     slots = np.empty(8, np.int64)
-    while (count := int(_copies(table._store, items, slot, table._base, slots))) > len(slots):
+    while (count := int(_copies(table.store, items, slot, table._base, slots))) > len(slots):
         slots = np.empty(count, np.int64)
     return slots[:count]
 
@@ -120,7 +120,7 @@ def bucket_lengths(table: BandTable, items: int) -> npt.NDArray[np.int64]:
     """
     first = max(table.oldest, table.slot_end - items)
     out = np.empty(table.posting_end - table._first_posting(first), np.int64)
-    count = views.bucket_lengths(table._store, first, table.limits.bucket_candidates, table._base, out)
+    count = views.bucket_lengths(table.store, first, table.limits.bucket_candidates, table._base, out)
     return out[:count]
 
 
@@ -135,7 +135,7 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     Returns:
         ``int64[m]``, slots in the order of the probe; for a copy, only the slot of the document that it copies.
     """
-    store, limits = table._store, table.limits
+    store, limits = table.store, table.limits
     keys = len(items.keys)
     before = store.state.copy()
     buffer = new_buffer(min(keys * min(limits.bucket_candidates, table.documents), table.documents) + 1)
@@ -151,7 +151,7 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
 
 def looked_up(table: BandTable, items: Items) -> Candidates:
     """Probe without a trace: the candidates of n items. No counter changes, also inside a step."""
-    state = table._store.state
+    state = table.store.state
     before = state.copy()
     candidates = table.probe_add(items, add=False)
     state[:] = before
@@ -160,7 +160,7 @@ def looked_up(table: BandTable, items: Items) -> Candidates:
 
 def cut(table: BandTable, items: Items, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return which probes of some items reach a limit, without a trace."""
-    state = table._store.state
+    state = table.store.state
     before, reach = state.copy(), np.zeros(len(rows), np.bool_)
     for n, row in enumerate(rows.tolist()):  # a table counts over all items of a call
         cuts = int(state[CUTS])

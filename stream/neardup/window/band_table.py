@@ -86,7 +86,7 @@ class Candidates(NamedTuple):
 
 
 class BandTable:
-    """A windowed table of buckets; see the module for the steps.
+    """A windowed table of buckets, which kernels read in ``store``; see the module for the steps.
 
     ``width`` is the bytes of the fixed part of an item's evidence. Room for ragged parts and for payloads is allocated
     when the first of them arrives. The table of a shard takes foreign items (``chains``), too. ``rarity`` joins in.
@@ -102,7 +102,7 @@ class BandTable:
         self._slots, self._postings, self._bytes = map(Pages, (SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS))
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
-        self._store = Store(
+        self.store = Store(
             heads=empty_heads(),
             slot_map=self._slots.map,
             posting_map=self._postings.map,
@@ -136,7 +136,7 @@ class BandTable:
     def begin(self) -> None:
         """Open a step."""
         assert self._before is None, "a step is open"
-        self._before = self._store.state.copy()
+        self._before = self.store.state.copy()
         self._base = self._released[1]
         self._sweep()
         if self._rarity is not None:
@@ -154,7 +154,7 @@ class BandTable:
             return
         self._released = oldest, self._first_posting(oldest)
         self._postings.release(self._released[1])
-        state, starts = self._store.state, self._store.id_starts
+        state, starts = self.store.state, self.store.id_starts
         held = oldest < state[SLOT_END]
         self._bytes.release(int(starts[self._indices(np.array([oldest]))[0]] if held else state[BYTE_END]))
         self._slots.release(oldest)
@@ -162,9 +162,9 @@ class BandTable:
     def undo(self) -> None:
         """Close the step and restore the table as it was at ``begin``."""
         assert self._before is not None, "no step is open"
-        step.undo(self._store, self._work.journal, self._base)
+        step.undo(self.store, self._work.journal, self._base)
         self._work.found.length[0] = 0  # an exception may have left candidates
-        self._store.state[:] = self._before
+        self.store.state[:] = self._before
         self._before = None
         if self._rarity is not None:
             self._rarity.undo()
@@ -191,7 +191,7 @@ class BandTable:
         assert not add or items.fixed.shape[1] == self._width, items.fixed.shape
         n = len(items.times)
         if self._epoch + n >= 1 << 32:
-            self._store.seen[:] = 0
+            self.store.seen[:] = 0
             self._epoch = 1
         epoch = np.uint32(self._epoch)
         self._epoch += n  # before the run: if it fails, the next batch must not read its marks
@@ -199,7 +199,7 @@ class BandTable:
         left, asked = candidates_max, -1
         while left > 0:
             options = StepOptions(probe, add, epoch, self._base, left, settled, self._is_shard, *self._room)
-            first, why, segment = step.run(self._store, limits or self.limits, items, first, options, self._work)
+            first, why, segment = step.run(self.store, limits or self.limits, items, first, options, self._work)
             if why == FINISHED:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]
@@ -207,8 +207,8 @@ class BandTable:
                 assert asked < first, "there is no room after it was made"
                 self._reserve(items, asked := first, hides=self.oldest < settled, add=add)
             elif why == HEADS_FULL:
-                heads = add_pages(self._store.heads, segment, longest)
-                self._store = self._store._replace(heads=heads)
+                heads = add_pages(self.store.heads, segment, longest)
+                self.store = self.store._replace(heads=heads)
             elif why == JOURNAL_FULL:
                 self._grow_journal(longest)
             elif why == CANDIDATES_FULL:
@@ -224,16 +224,16 @@ class BandTable:
 
     def remove(self, items: Items) -> int:
         """Remove every live version of the ids in ``items`` (their keys: content, id); returns how many."""
-        removals = int(self._store.state[REMOVALS])
+        removals = int(self.store.state[REMOVALS])
         self.probe_add(items._replace(kinds=np.full(len(items.times), REMOVAL)))
-        return int(self._store.state[REMOVALS]) - removals
+        return int(self.store.state[REMOVALS]) - removals
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
         distinct = [*dict.fromkeys(wanted := slots.tolist())]
-        indices, data = self._indices(np.array(distinct, np.int64)), self._store.bytes.data
-        first = self._bytes.at(self._store.id_starts[indices])
-        ends = first + self._store.id_lengths[indices]
+        indices, data = self._indices(np.array(distinct, np.int64)), self.store.bytes.data
+        first = self._bytes.at(self.store.id_starts[indices])
+        ends = first + self.store.id_lengths[indices]
         decoded = (str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True))
         return [*map(dict(zip(distinct, decoded, strict=True)).__getitem__, wanted)]
 
@@ -243,67 +243,67 @@ class BandTable:
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
-        lengths = self._store.ragged_lengths
+        lengths = self.store.ragged_lengths
         return lengths[self._indices(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
 
     def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
         starts = np.zeros(len(slots) + 1, np.int64)
-        if not len(self._store.ragged_lengths):
+        if not len(self.store.ragged_lengths):
             return np.empty(0, np.uint8), starts
         np.cumsum(self.ragged_lengths(slots), out=starts[1:])
         return self._read(slots, self._width, starts), starts
 
     def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The numbers of slots of the window in the stream: how many items came before each, ``int64[m]``."""
-        return self._store.before[self._indices(slots), 0] if self._is_shard else slots
+        return self.store.before[self._indices(slots), 0] if self._is_shard else slots
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
         indices = self._indices(slots)
-        return np.where(self._store.flags[indices] & UNTIMED, NO_TIME, self._store.times[indices])
+        return np.where(self.store.flags[indices] & UNTIMED, NO_TIME, self.store.times[indices])
 
     @property
     def documents(self) -> int:
         """How many items are in the window, copies, removed ones and marks included."""
-        return int(self._store.state[SLOT_END] - self._store.state[OLDEST])
+        return int(self.store.state[SLOT_END] - self.store.state[OLDEST])
 
     @property
     def stream_time(self) -> int:
         """The greatest event time seen, in microseconds, or ``NO_TIME``."""
-        return int(self._store.state[STREAM_TIME])
+        return int(self.store.state[STREAM_TIME])
 
     @property
     def oldest(self) -> int:
         """The number of the oldest slot in the window; slots are numbered in order of arrival, from 0."""
-        return self._store.state.item(OLDEST)
+        return self.store.state.item(OLDEST)
 
     @property
     def slot_end(self) -> int:
         """The slot number of the next item."""
-        return self._store.state.item(SLOT_END)
+        return self.store.state.item(SLOT_END)
 
     def set_stream_time(self, time: int) -> None:
         """Let an empty table begin at a time in microseconds, as if an item of that time had expired."""
         assert self.slot_end == 0, "only an empty table can start at a time"
-        self._store.state[[STREAM_TIME, FIRST_TIME]] = time
+        self.store.state[[STREAM_TIME, FIRST_TIME]] = time
 
     def counts(self) -> dict[str, int]:
         """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
-        return dict(zip(COUNTERS, self._store.state[-len(COUNTERS) :].tolist(), strict=True))  # they are its end
+        return dict(zip(COUNTERS, self.store.state[-len(COUNTERS) :].tolist(), strict=True))  # they are its end
 
     def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int) -> None:
         """Count pairs of different contents, pairs that limits are expected to cost, and the documents of both."""
-        count_pairs(self._store.state, pairs, missed, near, lone)
+        count_pairs(self.store.state, pairs, missed, near, lone)
 
     @property
     def posting_end(self) -> int:
         """How many postings were ever added, postings of contents and ids included."""
-        return int(self._store.state[POSTING_END])
+        return int(self.store.state[POSTING_END])
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
-        store, state, work = self._store, self._store.state, self._work
+        store, state, work = self.store, self.store.state, self._work
         arrays = (*store, *store.heads, *work.journal, *work.found)
         allocated = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
         per_slot = sum(a.itemsize for a in views.slot_arrays(store))
@@ -325,7 +325,7 @@ class BandTable:
         assert id_longest <= step.ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert shortest >= KEYS, "a content key and an id key come first, and what is added is among the keys"
         assert self._is_shard or not foreign, "only a shard takes foreign items"
-        slot_end, posting_end, byte_end = self._store.state[SLOT_END : BYTE_END + 1].tolist()  # next to each other
+        slot_end, posting_end, byte_end = self.store.state[SLOT_END : BYTE_END + 1].tolist()  # next to each other
         postings += posting_end
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
@@ -335,27 +335,27 @@ class BandTable:
         self._must_grow |= self._slots.extend(slot_end + slots)
         self._must_grow |= self._postings.extend(postings)
         self._must_grow |= self._bytes.extend(byte_end + size)
-        has_first = len(items.payloads) and not len(self._store.payloads)
-        if self._must_grow or has_first or (len(items.ragged) and not len(self._store.ragged_lengths)):
+        has_first = len(items.payloads) and not len(self.store.payloads)
+        if self._must_grow or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
             self._grow(items)
             self._must_grow = False
         self._room = self._slots.end, min(self._postings.end, self._base + POSTINGS_MAX), self._bytes.end
 
     def _grow(self, items: Items) -> None:
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
-        for array in views.slot_arrays(self._store):
+        for array in views.slot_arrays(self.store):
             grow(array, slots)
         if self._is_shard:
-            grow(self._store.before, slots)
-        grow(self._store.links, postings << POSTING_PAGE_BITS)
-        if len(items.payloads) or len(self._store.payloads):
-            grow(self._store.payloads, postings << POSTING_PAGE_BITS)
-            grow(self._store.noted, slots)
-        if len(items.ragged) or len(self._store.ragged_lengths):
-            grow(self._store.ragged_lengths, slots)
-        grow(self._store.groups, postings << (POSTING_PAGE_BITS - GROUP_BITS))
-        grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
-        self._store = self._store._replace(
+            grow(self.store.before, slots)
+        grow(self.store.links, postings << POSTING_PAGE_BITS)
+        if len(items.payloads) or len(self.store.payloads):
+            grow(self.store.payloads, postings << POSTING_PAGE_BITS)
+            grow(self.store.noted, slots)
+        if len(items.ragged) or len(self.store.ragged_lengths):
+            grow(self.store.ragged_lengths, slots)
+        grow(self.store.groups, postings << (POSTING_PAGE_BITS - GROUP_BITS))
+        grow(self.store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
+        self.store = self.store._replace(
             slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map
         )
 
@@ -380,20 +380,20 @@ class BandTable:
 
     def _sweep(self) -> None:
         """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""
-        end = self._store.state.item(POSTING_END)
+        end = self.store.state.item(POSTING_END)
         segment = self._sweep_next
         if end - self._swept.item(segment) > _SWEEP_POSTINGS:
-            while rebuild(self._store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
-                self._store = self._store._replace(heads=add_pages(self._store.heads, segment, 0))
+            while rebuild(self.store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
+                self.store = self.store._replace(heads=add_pages(self.store.heads, segment, 0))
             self._swept[segment] = end
             self._sweep_next = (segment + 1) % SEGMENTS
 
     def _first_posting(self, slot: int) -> int:
-        return int(views.posting_of(self._store, slot, self._base))
+        return int(views.posting_of(self.store, slot, self._base))
 
     def _read(self, slots: npt.NDArray[np.int64], skipped: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         out = np.empty(int(starts[-1]), np.uint8)
-        views.gather_bytes(self._store, self._indices(slots), skipped, starts, out)
+        views.gather_bytes(self.store, self._indices(slots), skipped, starts, out)
         return out
 
     def _indices(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

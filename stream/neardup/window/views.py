@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inner, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BYTE_PAGE_BITS,
@@ -20,6 +20,7 @@ from neardup.window.chains import (
     byte_index,
     first_posting,
     older,
+    slot_index,
 )
 from neardup.window.heads import NONE
 
@@ -85,6 +86,21 @@ def measured(items, first, hides):
     # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
     pages = 3 + ((2 * len(items.ids) + own * items.fixed.shape[1] + ragged) >> BYTE_PAGE_BITS)
     return longest, shortest, id_longest, foreign, slots, postings, pages << BYTE_PAGE_BITS
+
+
+@inlined
+def fixed_at(store, slot, room):
+    """Return where the fixed part of the evidence of a slot begins in ``store.bytes``; ``NONE`` if it lies on two pages
+    and is in ``room`` now."""
+    index, size = slot_index(store, slot), len(room)
+    at, mask = store.id_starts[index] + np.int64(store.id_lengths[index]), (1 << BYTE_PAGE_BITS) - 1
+    first = byte_index(store, at)
+    part = min(size, mask + 1 - (at & mask))
+    if part == size:
+        return first
+    copy_range(store.bytes, first, room, 0, part)
+    copy_range(store.bytes, byte_index(store, at + part), room, part, size - part)
+    return NONE
 
 
 @kernel("Store, i64[], i64, i64[], u8[]", direct=True)

@@ -34,7 +34,7 @@ class Window(NamedTuple):
 def window_of(table: BandTable) -> Window:
     """The window of a table; no step may be open."""
     slots = np.arange(table.oldest, table.slot_end)
-    store, base = table._store, table._base
+    store, base = table.store, table._base
     keys, indices = np.zeros(len(slots), np.uint64), table._indices(slots)
     _content_keys(store, table.oldest, base, keys)
     contents = np.stack([keys, store.contents[indices]], axis=1)

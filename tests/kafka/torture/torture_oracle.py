@@ -35,7 +35,7 @@ from torture_reader import Read
 
 from neardup.documents.document import Document
 from neardup.pairs.pair_rule import ESTIMATE_MAX
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup_workers.outside.settings.kafka import StreamSettings
 

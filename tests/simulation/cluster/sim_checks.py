@@ -242,7 +242,7 @@ def _check_table(table: ShardTable, outcome: Outcome) -> None:
     spans = round(MICROSECONDS * (config.window_seconds or 0)) + round(MICROSECONDS * config.lateness_seconds)
     horizon = (model.stream or 0) - spans
     slots = np.arange(inner.oldest, inner.slot_end)
-    held = slots[inner._store.flags[inner._slots.at(slots)] & MARK == 0]
+    held = slots[inner.store.flags[inner._slots.at(slots)] & MARK == 0]
     found = zip(inner.ids(held), inner.times(held).tolist(), strict=True)
     rows = [entry.row for entry in model.live]
     halves = np.array([np.frombuffer(row.content, np.uint64)[CONTENT_HALF] for row in rows], np.uint64)

@@ -10,7 +10,7 @@ import orjson
 from topics_world import TopicsWorld, turns
 
 from neardup.pairs.batches import id_columns
-from neardup.pairs.limits import table_limits
+from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES

@@ -19,7 +19,7 @@ from sim_documents import Truth
 
 from neardup.documents.document import Document
 from neardup.pairs.pair_rule import ESTIMATE_MAX
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 
 MICROSECONDS = 1_000_000

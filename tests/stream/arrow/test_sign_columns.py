@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from neardup import Column, Config, ConfigError, Document, Signer
 from neardup.documents.document import DocumentColumns
-from neardup.pairs.pipeline import Signed
+from neardup.pairs.signing import Signed
 from neardup.stories.arrow.columns import column_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(

@@ -11,7 +11,7 @@ import pytest
 
 from neardup import Config, Document, Signer
 from neardup.features.texts.reading import raw_texts_of
-from neardup.pairs.values import PlainReader, admitted
+from neardup.pairs.values import PlainReader, admitted, held_documents
 
 TEXTS = ["plain", "", "\u0434\u0432\u0430", "n\u00e9", "\U0001f600 smile", "\ud800", "x" * 3000]
 TIMES = [None, 1_767_225_600.25, -0.5, math.nan, 4e12]
@@ -26,26 +26,26 @@ def documents(count: int, **more: Any) -> list[Document]:
 def test_plain_documents_are_read_as_any_are(count: int, separate: bool) -> None:
     """Ids, times and the places of texts are equal, with collections too."""
     given = documents(count) + documents(count, **({"collection": "news"} if separate else {}))
-    plain = PlainReader(1000, separate=separate).read(given)
+    plain = PlainReader(8, separate=separate).read(given)
     assert plain is not None
     ids, times, refused = admitted(given, separate=separate)
     assert not refused
-    assert (plain.ids.data.tolist(), plain.ids.starts.tolist()) == (ids.data.tolist(), ids.starts.tolist())
-    assert plain.times.tolist() == times.tolist()
-    held = raw_texts_of(given, 1000)
-    assert [column.tolist() for column in plain.documents.held.raw] == [column.tolist() for column in held.raw]
-    assert plain.documents.held[1:3] == held[1:3]
-    assert list(plain.documents) == given
+    batch, documents_, held = plain.sheet.batch, held_documents(plain, 1000), raw_texts_of(given, 1000)
+    assert (batch.ids.tolist(), batch.id_starts.tolist()) == (ids.data.tolist(), ids.starts.tolist())
+    assert batch.times.tolist() == times.tolist()
+    assert [column.tolist() for column in documents_.held.raw] == [column.tolist() for column in held.raw]
+    assert documents_.held[1:3] == held[1:3]
+    assert list(documents_) == given
 
 
 def test_long_ids_have_room() -> None:
     """Ids of up to 1,024 bytes are read, however many there are; a longer one is not plain."""
     given = [Document(str(n).zfill(1024), "text") for n in range(300)]
-    reader = PlainReader(1000, separate=False)
+    reader = PlainReader(8, separate=False)
     assert reader.read([Document("x" * 1025, "text")]) is None
     plain = reader.read(given)
     assert plain is not None
-    assert plain.ids.data.tobytes().decode() == "".join(document.id for document in given)
+    assert plain.sheet.batch.ids.tobytes().decode() == "".join(document.id for document in given)
 
 
 class _Text(str):
@@ -69,7 +69,7 @@ class _Named(Document):
 )  # fmt: skip
 def test_what_is_not_plain_is_read_otherwise(odd: Any) -> None:
     """Alone and behind plain ones; and the plain ones are signed as without it."""
-    reader = PlainReader(1000, separate=False)
+    reader = PlainReader(8, separate=False)
     assert reader.read([odd]) is None
     assert reader.read([Document("b", "text"), odd]) is None
     if isinstance(odd, Document):
@@ -83,10 +83,12 @@ def test_what_is_not_plain_is_read_otherwise(odd: Any) -> None:
 @pytest.mark.parametrize("odd", ["\u00e9", "a\x1fb", 5])
 def test_a_collection_that_is_not_plain_is_read_otherwise(odd: Any) -> None:
     """What is not ASCII, holds the character that ends a collection, or is no string."""
-    reader = PlainReader(1000, separate=True)
+    reader = PlainReader(8, separate=True)
     assert reader.read([Document("a", "text", collection="news")]) is not None
     around, room = np.zeros(3 << 12, np.uint8), slice(1 << 12, (1 << 12) + 1024)
-    reader._columns = reader._columns._replace(ids=around[room])
+    plain = reader.read([Document("a", "text")])
+    assert plain is not None
+    reader.fill_again(plain.sheet._replace(read=plain.sheet.read._replace(ids=around[room])))
     assert reader.read([Document("a", "text", collection=odd)]) is None
     assert not around[: room.start].any(), "written before the ids"
     assert not around[room.stop :].any(), "written behind the ids"
@@ -100,3 +102,21 @@ def test_a_batch_stays_as_it_is_when_the_next_one_is_signed() -> None:
     with ThreadPoolExecutor(4) as threads:
         signed = list(threads.map(signer.sign, given * 20))
     assert [[column.tolist() for column in one.batch] for one in signed] == apart * 20
+
+
+def test_what_is_given_back_is_filled_again() -> None:
+    """By the next call of the same size; a text that is not ASCII, or is refused, takes columns of its own."""
+    signer, texts = Signer(Config()), ["one text", "n\u00e9", "a"]
+    given = [[Document(f"{n:03}", text)] for n, text in enumerate(texts)]
+    apart = [[column.tolist() for column in Signer(Config()).sign(part).batch] for part in given]
+    first = signer.sign(given[0])
+    signer.fill_again(first)
+    wide = signer.sign(given[1])
+    assert [column.tolist() for column in wide.batch] == apart[1]
+    again = signer.sign(given[0])
+    signer.fill_again(again)
+    last = signer.sign(given[2])
+    assert last.batch is again.batch
+    assert [column.tolist() for column in last.batch] == apart[2]
+    assert signer.sign([Document("d", "")]).refusals
+    assert [column.tolist() for column in wide.batch] == apart[1]

@@ -13,11 +13,11 @@ from quick_parameters import examples
 from reference import content, one_permutation
 
 from neardup import Config, Document, Signer
-from neardup.features.texts.normalize import NO_CODES, AsciiTexts, CodePoints, NormalForm, code_points
+from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.features.texts.raw_texts import raw_texts
 from neardup.features.texts.shingles import chars, words
 from neardup.schemes.interface import sign_features
-from neardup.schemes.kinds.one_pass import SignedTexts, sign_chars, sign_words
+from neardup.schemes.kinds.one_pass import SignedTexts, plain_signer, sign_chars, sign_words
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import sketch
 
@@ -101,13 +101,12 @@ def test_plain_texts_are_normalised_on_the_way(kind: str, steps: tuple[str, ...]
     """ASCII texts where Python has them are signed as their code points are, with each step on or off."""
     texts = ["A", "  Two\tWORDS \n", LONG["prose"].title(), "x" * 5_000, prose(700).upper()]
     form, longest = NormalForm.of(steps), max(map(len, texts))
-    plain = AsciiTexts(raw_texts(texts), form.fold_case, form.fold_space, longest)
-    shape = 3, 64, 24, 7, 16
-    for one, other in zip(
-        SIGN[kind][0](code_points(texts, form), *shape),  # type: ignore[call-overload]
-        SIGN[kind][0](NO_CODES, *shape, plain),
-        strict=True,
-    ):
+    codes = code_points(texts, form)
+    expected = SIGN[kind][0](codes, 3, 64, 24, 7, 16)  # type: ignore[operator]
+    out = np.empty((5, 48), np.uint8), np.empty((5, 2), np.uint64), np.empty(5, np.int64)
+    sums = plain_signer(kind, form, 3, 64, 24, 7)(raw_texts(texts), longest, out)
+    assert sums == (expected.shingles, expected.characters, expected.fewest)
+    for one, other in zip(out, expected[:3], strict=True):
         assert np.array_equal(one, other)
 
 

@@ -12,7 +12,8 @@ from neardup import Config, Deduplicator, Document
 from neardup.documents.document import Relation
 from neardup.features.ordered.word_codes import word_codes
 from neardup.features.texts.normalize import NormalForm, code_points
-from neardup.pairs.pipeline import Matcher, Signer, match_step
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.pairs.signing import Signer
 from neardup.schemes.interface import Evidence
 from neardup.schemes.kinds import parts
 from neardup.schemes.rows import SCHEMES

@@ -143,10 +143,10 @@ def test_ids_may_be_empty_or_long(seed: int) -> None:
         names = [rng.choice(ids) for _ in range(rng.randint(0, 12))]
         add(table, *(item(name, rng.random()) for name in names))
         kept = (kept + names)[-40:]
-        slots = np.arange(table._store.state[OLDEST], table._store.state[SLOT_END])
+        slots = np.arange(table.store.state[OLDEST], table.store.state[SLOT_END])
         assert table.ids(slots) == kept
         for index in table._indices(slots[:1]).tolist():  # the page of the oldest id is the first that is kept
-            assert table._bytes._first == table._store.id_starts[index] >> BYTE_PAGE_BITS
+            assert table._bytes._first == table.store.id_starts[index] >> BYTE_PAGE_BITS
     for name in set(kept):
         table.begin()
         assert table.remove(batch([item(name, 0)])) == kept.count(name)

@@ -47,7 +47,7 @@ def random_limits(rng: random.Random) -> Limits:
 def jump(table: BandTable, state: dict[int, int]) -> None:
     """Continue with other numbers in an empty table."""
     for index, number in state.items():
-        table._store.state[index] = number
+        table.store.state[index] = number
     for pages, index in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
         pages._first = pages._next = state.get(index, 0) >> pages.page_bits
     table._base = state.get(POSTING_END, 0)
@@ -106,7 +106,7 @@ def test_marks_of_probes_begin_again() -> None:
     for epoch in (1, 2**32 - 101, 2**32 - 100, 2**32 - 1):
         table._epoch = epoch
         assert listed(table.probe_add(probes, add=False))[-99:] == found
-    table._store.seen[:] = np.arange(1, len(table._store.seen) + 1)
+    table.store.seen[:] = np.arange(1, len(table.store.seen) + 1)
     table._epoch = 2**32 - 1
     assert listed(table.probe_add(probes, add=False))[-99:] == found
 
@@ -132,7 +132,7 @@ def test_a_probe_reports_what_adding_would_and_changes_nothing(seed: int) -> Non
     for _ in range(5):
         add(table, *world.items())
     probes = [world.item() for _ in range(20)]
-    store = table._store
+    store = table.store
     kept = store._replace(seen=store.seen[:0], state=store.state[: band_table.FIRST_TIME + 1])
     arrays = [a for a in (*kept, *kept.heads) if isinstance(a, np.ndarray)]
     before = [a.copy() for a in arrays]

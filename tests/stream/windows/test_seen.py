@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from neardup import Config, Document, Signer
-from neardup.pairs.limits import table_limits
 from neardup.pairs.seen import Seen
-from neardup.pairs.shards import StreamRows, stream_rows
+from neardup.pairs.shards import StreamRows, stream_rows, table_limits
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME
 from neardup.window.chains import COPIED

@@ -277,7 +277,7 @@ class Model:
 
 def chain(table: BandTable, key: int) -> Iterator[int]:
     """The live postings of a bucket from its head on, read from the arrays."""
-    store = table._store
+    store = table.store
     state = store.state
     live = int(_first_posting(store, int(state[OLDEST]), table._base))
     posting, _ = _locate(store.heads, np.uint64(key), table._base, int(state[POSTING_END]))
@@ -290,17 +290,17 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
 
 def hidden_in(table: BandTable, postings: Iterable[int]) -> int:
     """How many of these postings belong to slots that a newer copy has superseded."""
-    indices = [_slot_index(table._store, int(_slot_of(table._store, p, table._base))) for p in postings]
-    return sum(bool(table._store.flags[index] & SUPERSEDED) for index in indices)
+    indices = [_slot_index(table.store, int(_slot_of(table.store, p, table._base))) for p in postings]
+    return sum(bool(table.store.flags[index] & SUPERSEDED) for index in indices)
 
 
 def check_chains(table: BandTable, model: Model, hidden_may_remain: bool) -> None:
     """Every chain is strictly newest first and holds one key only; no posting is missing."""
     key_of, standing, superseded = {}, set(), set()
     for entry in model.live:
-        start = int(_first_posting(table._store, entry.slot, table._base))
+        start = int(_first_posting(table.store, entry.slot, table._base))
         key_of.update({start + j: key for j, key in enumerate(entry.item.held)})
-        flags = table._store.flags[_slot_index(table._store, entry.slot)]
+        flags = table.store.flags[_slot_index(table.store, entry.slot)]
         assert bool(flags & SUPERSEDED) == entry.superseded
         (superseded if entry.superseded else standing).update(range(start + 2, start + len(entry.item.held)))
         standing.update((start, start + 1))

@@ -16,9 +16,10 @@ from verdict_model import Compared, Decision, Event, VerdictModel
 from neardup.documents.document import SIGNALS, Column, Document, Refusal, Verdict
 from neardup.pairs.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.pairs.comparing import compared
-from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import compares_directly
-from neardup.pairs.pipeline import Matcher, Signed
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.shards import table_limits
+from neardup.pairs.signing import Signed
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES

@@ -32,7 +32,7 @@ from neardup import (
 )
 from neardup.pairs.batches import Batch
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Signed
+from neardup.pairs.signing import Signed
 from neardup.schemes.interface import Plan
 from neardup.schemes.theory.tuning import Tuning
 from neardup.stories.arrow.columns import column_of

@@ -13,8 +13,9 @@ from shell_harness import Bench
 from typer.testing import CliRunner
 
 from neardup import Config, ConfigError, Document
-from neardup.pairs.pipeline import Matcher, Signer, match_step
+from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.shards import Shard
+from neardup.pairs.signing import Signer
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.memory import bytes_of
 from neardup_workers.outside.settings.kafka import StreamSettings

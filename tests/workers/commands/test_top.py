@@ -9,7 +9,7 @@ import pytest
 from command import forked, neardup  # noqa: F401 - fixtures
 
 from neardup import Config, Deduplicator, Document
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.running.commands.batch.corpus import Corpus
 

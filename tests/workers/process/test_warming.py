@@ -73,7 +73,7 @@ print(json.dumps([before > 0, loaded[before:]]))
 """
 SIGNER = """
 from neardup.pairs.json_lines import Fields
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup_workers.outside.readers.json.columns import decode_columns
 from neardup_workers.running.service.roles import ROLES, SIGN
 from neardup_workers.outside.settings.kafka import StreamSettings

@@ -17,10 +17,10 @@ from pydantic import Field
 
 from neardup.documents.document import Features
 from neardup.schemes.declared import ROWS_LIMIT
-from neardup.schemes.interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
+from neardup.schemes.interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, nothing, sign_features
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.set_options import S_CURVE, SetOptions
-from neardup.schemes.kinds.sets import SetPlan
+from neardup.schemes.kinds.set_plan import SetPlan, common_plan
 from neardup.schemes.parameters import Parameters
 from neardup.schemes.theory.tuning import SKETCH_BITS
 from neardup_textbook.signatures import partial, partial_banding
@@ -39,13 +39,13 @@ class PartialOptions(SetOptions):
 
 def plan(parameters: Parameters, options: PartialOptions) -> SetPlan:
     """Each hash function makes ``groups`` rows, at most all rows."""
-    chosen = _with_score_min(sets.common_plan(parameters, options))
+    chosen = _with_score_min(common_plan(parameters, options))
     return chosen._replace(groups=min(options.groups, chosen.signature_rows))
 
 
 def grouped_plan(parameters: Parameters, options: SetOptions) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    chosen = _with_score_min(sets.common_plan(parameters, options))
+    chosen = _with_score_min(common_plan(parameters, options))
     return chosen._replace(groups=chosen.signature_rows)
 
 
@@ -91,6 +91,8 @@ SCHEME = sets.SCHEME._replace(
     partial=True,
     options=PartialOptions,
     sign=sign_features,
+    plain=nothing,
+    common_in=nothing,
     guarantee=S_CURVE + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",
     examples=EXAMPLES,

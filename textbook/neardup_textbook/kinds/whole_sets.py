@@ -8,12 +8,12 @@ Source: Mining of Massive Datasets, 3.3.2 to 3.3.5.
 
 from __future__ import annotations
 
-from neardup.schemes.interface import DEFAULTS, sign_features
+from neardup.schemes.interface import DEFAULTS, nothing, sign_features
 from neardup.schemes.kinds.sets import SCHEME, evidence_by
 from neardup.schemes.kinds.short_texts import with_short_texts
 from neardup.schemes.word_evidence import with_word_sets
 from neardup_textbook.signatures import minhash, permutation
 
-_BY_ROWS = SCHEME._replace(sign=with_word_sets(with_short_texts(sign_features)), examples=DEFAULTS)
+_BY_ROWS = SCHEME._replace(sign=with_word_sets(with_short_texts(sign_features)), plain=nothing, examples=DEFAULTS)
 MINHASH = _BY_ROWS._replace(evidence=evidence_by(minhash.sign))
 PERMUTATION = _BY_ROWS._replace(evidence=evidence_by(permutation.sign))

@@ -88,15 +88,6 @@ class CodePoints(NamedTuple):
         return CodePoints(self.narrow, self.wide, *columns, *sizes)
 
 
-class AsciiTexts(NamedTuple):
-    """Texts that are ASCII and not normalised yet, which steps are on, and the characters of the longest text."""
-
-    raw: RawTexts
-    fold_case: bool
-    fold_space: bool
-    longest: int
-
-
 class NormalForm(NamedTuple):
     """Which steps of normalisation are on, in the order of ``FOLDS``."""
 
@@ -249,13 +240,6 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
     (False, True): str.casefold,
     (False, False): _same,
 }
-
-
-NO_CODES = CodePoints(
-    np.empty(0, np.uint8), _NO_WIDE, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_),
-    np.empty(0, np.bool_), 0, 0, 0,
-)  # fmt: skip
-NO_ASCII = AsciiTexts(RawTexts(*np.empty((3, 0), np.int64)), False, False, 0)
 
 
 @inner

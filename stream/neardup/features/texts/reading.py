@@ -18,14 +18,12 @@ _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 
 class HeldTexts(NamedTuple):
     """Where texts are, by position the reason of each that is refused already (its length is 0), the sum of their
-    characters, what holds these as long as they are read, and the characters of the longest text, if it is known that
-    all are ASCII and none is refused."""
+    characters, and what holds these as long as they are read."""
 
     raw: RawTexts
     refused: dict[int, str]
     characters: int
     holder: object
-    ascii_longest: int = 0
 
 
 class ReadTexts(NamedTuple):

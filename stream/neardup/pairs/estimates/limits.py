@@ -60,22 +60,20 @@ def losses_of(
     return Losses(owners, uncompared[truncated], uncompared[truncated] * pairs / candidates, oldest)
 
 
-def documents_of(
-    near: npt.NDArray[np.int32], paired: npt.NDArray[np.int32], losses: Losses
-) -> tuple[int, int]:  # fmt: skip
-    """Return how many documents have a pair, and how many left out candidates and have none.
+def lone_of(items: npt.NDArray[np.int32], is_pair: npt.NDArray[np.bool_], losses: Losses) -> int:
+    """Return how many documents left out candidates and have no pair.
 
     Args:
-        near: the item of each pair of different contents, in ascending order.
-        paired: the item of each pair, copies included.
+        items: the item of each of m candidates.
+        is_pair: which candidates are pairs.
         losses: what the truncated probes left out.
 
     Example:
-        >>> documents_of(np.array([4, 4, 6]), np.array([4, 4, 6]), NO_LOSSES._replace(items=np.array([6, 7])))
-        (2, 1)
+        >>> losses = NO_LOSSES._replace(items=np.array([6, 7]))
+        >>> lone_of(np.array([4, 4, 6], np.int32), np.array([True, False, True]), losses)
+        1
     """
-    count = int(np.count_nonzero(near[1:] != near[:-1])) + 1 if len(near) else 0
-    return count, int(np.count_nonzero(~np.isin(losses.items, paired))) if len(losses.items) else 0
+    return int(np.count_nonzero(~np.isin(losses.items, items[is_pair]))) if len(losses.items) else 0
 
 
 def counted_documents(counts: Mapping[str, int]) -> float | None:

@@ -21,7 +21,8 @@ from neardup.pairs.comparing import new_in, novelty_of
 from neardup.pairs.explanations.given_texts import marked
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.pair_rule import Judged, judge, relations_of, shared_of
-from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.signing import Signer
 from neardup.schemes.interface import Evidence, fixed_evidence, regular_keys
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import probabilities

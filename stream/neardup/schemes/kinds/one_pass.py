@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
-from neardup.features.texts.normalize import NO_ASCII, AsciiTexts, CodePoints, fold_narrow
+from neardup.features.texts.normalize import CodePoints, NormalForm, fold_narrow
 from neardup.features.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
+from neardup.features.texts.raw_texts import RawTexts
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import bag_hash, bag_term
 from neardup.machine.memory import bytes_at
+from neardup.schemes.interface import SignedColumns, SignPlain
 from neardup.schemes.signatures import INFINITY
 from neardup.schemes.signatures.one_permutation import (
     RowScratch,
@@ -73,23 +75,35 @@ class _WordRules(NamedTuple):
     block: WordScratch
 
 
-def sign_chars(
-    codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int, plain: AsciiTexts = NO_ASCII
-) -> SignedTexts:
+def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
     """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash, and a sketch has
-    ``sketch_bits`` of each row. Instead of ``codes`` a caller can give ``plain`` texts, which are normalised on the
-    way."""
-    out, scratch = _arrays(codes, plain, "chars", k, rows, sketch_bits)
-    return SignedTexts(*out, *_sign_chars(codes, plain, k, *_numbers(bits, seed), scratch, *out))
+    ``sketch_bits`` of each row."""
+    out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of("chars", k, rows, codes.longest)
+    return SignedTexts(*out, *_sign_chars(codes, k, *_numbers(bits, seed), scratch, *out))
 
 
-def sign_words(
-    codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int, plain: AsciiTexts = NO_ASCII
-) -> SignedTexts:
+def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
     """Sign texts by k consecutive words, in the same way."""
-    out, scratch = _arrays(codes, plain, "words", k, rows, sketch_bits)
+    out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of("words", k, rows, codes.longest)
     rules = _WordRules(word_tables(), _kept.words)
-    return SignedTexts(*out, *_sign_words(codes, plain, k, *_numbers(bits, seed), rules, scratch, *out))
+    return SignedTexts(*out, *_sign_words(codes, k, *_numbers(bits, seed), rules, scratch, *out))
+
+
+def plain_signer(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed: int) -> SignPlain:
+    """Return the function that signs ASCII texts where Python has them, as ``sign_chars`` or ``sign_words`` sign their
+    code points; they are normalised on the way."""
+    numbers = form.fold_case, form.fold_space, k, *_numbers(bits, seed)
+
+    def of_chars(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
+        signed: tuple[int, int, int] = _sign_plain(texts, longest, *numbers, _scratch_of(unit, k, rows, longest), *out)
+        return signed
+
+    def of_words(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
+        scratch, rules = _scratch_of(unit, k, rows, longest), _WordRules(word_tables(), _kept.words)
+        signed: tuple[int, int, int] = _sign_plain_words(texts, longest, *numbers, rules, scratch, *out)
+        return signed
+
+    return of_chars if unit == "chars" else of_words
 
 
 class _Kept(threading.local):
@@ -104,11 +118,9 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _arrays(
-    codes: CodePoints, plain: AsciiTexts, unit: str, k: int, rows: int, sketch_bits: int
-) -> tuple[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]], _Scratch]:
-    """Return the arrays that a kernel fills for these texts, and its scratch."""
-    key, longest = (unit, k, rows), max(codes.longest, plain.longest)
+def _scratch_of(unit: str, k: int, rows: int, longest: int) -> _Scratch:
+    """Return the scratch of this thread for texts of which the longest has so many characters."""
+    key = unit, k, rows
     scratch = _kept.scratch.get(key)
     if scratch is None or len(scratch.shingles) < longest:
         shingles, tokens = np.empty((2, max(longest, _LEAST_SHINGLES)), np.uint64)
@@ -116,9 +128,11 @@ def _arrays(
         scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, text, shingles, tokens)
         if longest <= _KEPT_SHINGLES:
             _kept.scratch[key] = scratch
-    n = len(codes.starts) + len(plain.raw.widths)
-    out = np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
-    return out, scratch
+    return scratch
+
+
+def _columns(n: int, rows: int, sketch_bits: int) -> SignedColumns:
+    return np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
 
 
 @functools.cache
@@ -135,56 +149,69 @@ def _numbers(bits: int, seed: int) -> tuple[np.uint64, np.uint64]:
     return np.uint64((1 << bits) - 1), np.uint64(seed)
 
 
-@kernel("CodePoints, AsciiTexts, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_chars(codes, plain, k, mask, seed, scratch, sketches, contents, counts):
-    shingles, characters, fewest = np.int64(0), np.int64(0), np.int64(max(codes.longest, plain.longest))
+@kernel("CodePoints, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_chars(codes, k, mask, seed, scratch, sketches, contents, counts):
+    shingles, fewest = np.int64(0), np.int64(codes.longest)
     for i in range(len(counts)):
-        if i < len(codes.is_wide) and codes.is_wide[i]:
-            text = codes.wide[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
-            counts[i] = _sign_units(text, k, mask, seed, scratch, contents[i])
-            characters += len(text)
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            counts[i] = _sign_units(codes.wide[first:end], k, mask, seed, scratch, contents[i])
         else:
-            narrow = (
-                codes.narrow[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
-                if len(codes.starts)
-                else (scratch.text[: _fold(plain, i, scratch.text)])
-            )
-            counts[i] = _sign_units(narrow, k, mask, seed, scratch, contents[i])
-            characters += len(narrow)
+            counts[i] = _sign_units(codes.narrow[first:end], k, mask, seed, scratch, contents[i])
         _put_sketch(scratch.row, sketches[i])
+        shingles += counts[i]
+        fewest = min(fewest, counts[i])
+    return shingles, codes.characters, fewest
+
+
+@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts):
+    shingles, fewest = np.int64(0), np.int64(codes.longest)
+    for i in range(len(counts)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            count = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
+        else:
+            count = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
+        counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, contents[i])
+        _put_sketch(scratch.row, sketches[i])
+        shingles += counts[i]
+        fewest = min(fewest, counts[i])
+    return shingles, codes.characters, fewest
+
+
+@kernel("RawTexts, i64, bool, bool, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_plain(texts, longest, case, space, k, mask, seed, scratch, sketches, contents, counts):
+    shingles, characters, fewest = np.int64(0), np.int64(0), longest
+    for i in range(len(counts)):
+        text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
+        counts[i] = _sign_units(text, k, mask, seed, scratch, contents[i])
+        _put_sketch(scratch.row, sketches[i])
+        characters += len(text)
         shingles += counts[i]
         fewest = min(fewest, counts[i])
     return shingles, characters, fewest
 
 
-@kernel("CodePoints, AsciiTexts, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_words(codes, plain, k, mask, seed, rules, scratch, sketches, contents, counts):
-    shingles, characters, fewest = np.int64(0), np.int64(0), np.int64(max(codes.longest, plain.longest))
+@kernel("RawTexts, i64, bool, bool, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_plain_words(texts, longest, case, space, k, mask, seed, rules, scratch, sketches, contents, counts):
+    shingles, characters, fewest = np.int64(0), np.int64(0), longest
     for i in range(len(counts)):
-        if i < len(codes.is_wide) and codes.is_wide[i]:
-            text = codes.wide[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
-            count = word_hashes(text, rules.tables, rules.block, scratch.tokens)
-            characters += len(text)
-        else:
-            narrow = (
-                codes.narrow[codes.starts[i] : codes.starts[i] + codes.lengths[i]]
-                if len(codes.starts)
-                else (scratch.text[: _fold(plain, i, scratch.text)])
-            )
-            count = word_hashes(narrow, rules.tables, rules.block, scratch.tokens)
-            characters += len(narrow)
+        text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
+        count = word_hashes(text, rules.tables, rules.block, scratch.tokens)
         counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, contents[i])
         _put_sketch(scratch.row, sketches[i])
+        characters += len(text)
         shingles += counts[i]
         fewest = min(fewest, counts[i])
     return shingles, characters, fewest
 
 
 @inlined
-def _fold(plain, i, out):
+def _fold(texts, i, case, space, out):
     """Normalise plain text i to ``out``; return its length."""
-    units = bytes_at(plain.raw.addresses[i], plain.raw.lengths[i])
-    return fold_narrow(units, plain.fold_case, plain.fold_space, out[: len(units)])
+    units = bytes_at(texts.addresses[i], texts.lengths[i])
+    return fold_narrow(units, case, space, out[: len(units)])
 
 
 @inner

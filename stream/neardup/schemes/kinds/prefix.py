@@ -37,8 +37,9 @@ from neardup.features.tokens.token_order import TokenOrder
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
 from neardup.schemes.interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
-from neardup.schemes.kinds import sets
+from neardup.schemes.kinds import set_plan, sets
 from neardup.schemes.kinds.set_options import SetOptions, TokenOptions
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.parameters import Parameters
 from neardup.schemes.theory.tuning import Tuning, complete
 from neardup.window.admit import payload_of
@@ -77,7 +78,7 @@ class PrefixOptions(TokenOptions):
 class PrefixPlan(NamedTuple):
     """The resolved settings; ``reading`` decides how documents become sets of tokens."""
 
-    reading: sets.SetPlan
+    reading: SetPlan
     order: TokenOrder
     threshold: float
     seed: int
@@ -136,7 +137,7 @@ def plan(parameters: Parameters, options: PrefixOptions) -> PrefixPlan:
         )
     rated = SetOptions(**{name: getattr(options, name) for name in TokenOptions.model_fields})
     return PrefixPlan(
-        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING}), rated),
+        reading=set_plan.plan(Parameters(**{name: getattr(parameters, name) for name in _READING}), rated),
         order=options.token_order or TokenOrder(),
         threshold=float(parameters.threshold),
         seed=parameters.seed,

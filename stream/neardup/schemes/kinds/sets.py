@@ -14,7 +14,6 @@ Source: Mining of Massive Datasets, 3.1 to 3.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +21,13 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
 from neardup.features.said.word_tables import said_rules
-from neardup.features.texts.normalize import FOLD_RULES, NO_ASCII, NO_CODES, AsciiTexts, CodePoints, NormalForm
+from neardup.features.texts.normalize import FOLD_RULES, CodePoints
 from neardup.features.texts.reading import raw_texts_of, read_held, read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
-from neardup.features.texts.words import StopList
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import lengths_within, numbered, sorted_sets
-from neardup.features.tokens.elements import TOKENS_MAX, RatingRule, elements
-from neardup.features.tokens.rarity import Weights, jaccard_idf
+from neardup.features.tokens.elements import TOKENS_MAX, elements
+from neardup.features.tokens.rarity import jaccard_idf
 from neardup.machine.kernels.hashing import hash_bags
 from neardup.schemes.interface import (
     Common,
@@ -38,6 +36,7 @@ from neardup.schemes.interface import (
     Reading,
     Scheme,
     Signing,
+    SignPlain,
     fixed_evidence,
     ragged_evidence,
     ragged_values,
@@ -47,167 +46,16 @@ from neardup.schemes.interface import (
 )
 from neardup.schemes.kinds import one_pass
 from neardup.schemes.kinds.set_options import PROBE_CANDIDATES_MAX, S_CURVE, SHINGLE_BYTES, SetOptions
+from neardup.schemes.kinds.set_plan import SetPlan, plan
 from neardup.schemes.kinds.short_texts import with_short_texts
-from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding, one_permutation
-from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose
-from neardup.schemes.theory.weighing import weigh
-from neardup.schemes.word_evidence import check_novelty, said, with_word_sets, without_words
+from neardup.schemes.theory.tuning import SKETCH_BITS
+from neardup.schemes.word_evidence import said, with_word_sets, without_words
+from neardup.window import BandTable
 
-# Bits of a row where the settings name none: the second number if the first one cannot reach the recall.
-_BITS = SKETCH_BITS[:2]
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
 
 Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.NDArray[np.uint64]]
-
-
-class SetPlan(NamedTuple):
-    """The resolved settings of a set scheme."""
-
-    shingles: str
-    k: int
-    stops: StopList
-    normal_form: NormalForm
-    text_characters_max: int
-    tuning: Tuning
-    seed: int
-    shingle_bytes: int
-    measure: str
-    exact: bool
-    ratings: RatingRule
-    groups: int
-    characters_min: int
-    novelty: str
-    weights: Weights | None = None  # of elements, by a measure that weighs them: those of now
-
-    @property
-    def signature_rows(self) -> int:
-        """Rows of a signature: bands times rows a band."""
-        return self.tuning.bands * self.tuning.rows
-
-    @property
-    def kind(self) -> str:
-        """What a document brings."""
-        return SHINGLES[self.shingles].kind
-
-    @property
-    def width(self) -> int:
-        """Bytes of a sketch."""
-        return self.signature_rows * self.tuning.sketch_bits // 8
-
-    @property
-    def of_bags(self) -> bool:
-        """Whether repeated elements count."""
-        return verify.SET_MEASURES[self.measure].of_bags
-
-
-def plan(parameters: Parameters, options: SetOptions) -> SetPlan:
-    """Return the plan of a scheme with whole sketches. Raises ``ConfigError`` like ``common_plan``."""
-    chosen, least = common_plan(parameters, options), parameters.characters_min
-    if least and chosen.kind != "text":
-        raise ConfigError(f"characters_min={least} with {chosen.shingles} shingles, which are of no text: leave it out")
-    check_novelty(parameters.novelty, chosen.kind)
-    return chosen._replace(characters_min=least, novelty=parameters.novelty)
-
-
-def common_plan(p: Parameters, o: SetOptions) -> SetPlan:
-    """Raises ``ConfigError`` where settings contradict or no shape of bands reaches the recall."""
-    _check(p, o)
-    return SetPlan(
-        shingles=p.shingles,
-        k=p.k if p.k is not None else SHINGLES[p.shingles].k_default,
-        stops=stops_of(p),
-        normal_form=NormalForm.of(p.fold),
-        text_characters_max=p.text_characters_max,
-        tuning=_tuned(p),
-        seed=p.seed,
-        shingle_bytes=o.shingle_bytes,
-        measure=measure_of(p),
-        exact=p.verify == "exact",
-        ratings=RatingRule(o.ratings, o.rating_high_min, o.rating_max),
-        groups=1,
-        characters_min=0,
-        novelty="off",
-    )
-
-
-def stops_of(p: Parameters) -> StopList:
-    """Return the stop list in one form, whatever the order of its entries."""
-    words = None if p.stop_words is None else tuple(sorted(set(p.stop_words)))
-    return StopList(tuple(sorted(set(p.languages))), words)
-
-
-def _check_stop_words(p: Parameters) -> None:
-    shingling = SHINGLES[p.shingles]
-    if not shingling.has_stop_words:
-        names = " or ".join(name for name, row in SHINGLES.items() if row.has_stop_words)
-        raise ConfigError(
-            f"stop_words has no meaning with {p.shingles} shingles: set shingles to {names}, or leave it out"
-        )
-    if not p.stop_words:
-        raise ConfigError("stop_words is empty, but a list of your own has a word at least: leave it out")
-    if p.languages != Parameters.model_fields["languages"].default:
-        raise ConfigError(
-            f"languages={', '.join(p.languages)} with stop_words, which replaces their lists: leave one out"
-        )
-    shingling.rules(stops_of(p))  # raises ConfigError for an entry that is not one word
-
-
-def measure_of(p: Parameters) -> str:
-    """Return the configured measure, by default Jaccard; raises ``ConfigError`` for any other measure."""
-    measure = p.measure or "jaccard"
-    if measure not in verify.SET_MEASURES:
-        raise ConfigError(
-            f"measure is {measure}, but sets are compared by {', '.join(verify.SET_MEASURES)}: set one of them"
-        )
-    return measure
-
-
-def _check(p: Parameters, o: SetOptions) -> None:
-    """Rules between several settings."""
-    shingling, measure = SHINGLES[p.shingles], verify.SET_MEASURES[measure_of(p)]
-    if shingling.k_fixed and p.k not in (None, shingling.k_default):
-        raise ConfigError(f"k={p.k} with {shingling.k_fixed}: leave k out")
-    if shingling.needs_languages and not p.languages and p.stop_words is None:
-        raise ConfigError(f"languages is empty, but {p.shingles} shingles need a stop list: name at least one language")
-    if p.stop_words is not None:
-        _check_stop_words(p)
-    if o.ratings == "stars" and not measure.of_bags:
-        raise ConfigError(
-            f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
-        )
-    if not measure.estimable and p.verify != "exact":
-        raise ConfigError(f"measure={p.measure} cannot be estimated from sketches: set verify to exact")
-    if p.threshold > measure.similarity_max:
-        raise ConfigError(
-            f"threshold={p.threshold} with measure={p.measure}, by which equal documents are similar by "
-            f"{measure.similarity_max}: set threshold to {measure.similarity_max} or less"
-        )
-    if p.verify == "exact" and p.min_similarity is not None:
-        raise ConfigError(
-            f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the least score: leave it out"
-        )
-
-
-def _tuned(p: Parameters) -> Tuning:
-    """Choose the shape for pairs that must share ``buckets_shared_min`` bands, scored by estimate or exactly."""
-    shape = p.bands, p.rows, p.min_similarity
-    law, exact = verify.SET_MEASURES[measure_of(p)].agreement, p.verify == "exact"
-    met = p.buckets_shared_min
-    if p.false_weight is not None:
-        sized = p.rows_max, p.sketch_bits or _BITS[0], *shape
-        return weigh(p.false_weight, p.threshold, *sized, agreement=law, exact_score=exact, bands_min=met)
-
-    def with_bits(bits: int) -> Tuning:
-        sized = p.rows_max, bits, *shape
-        return choose(p.threshold, p.recall, *sized, agreement=law, exact_score=exact, bands_min=met)
-
-    if p.sketch_bits is not None:
-        return with_bits(p.sketch_bits)
-    try:
-        return with_bits(_BITS[0])
-    except ConfigError:
-        return with_bits(_BITS[1])
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
@@ -301,10 +149,24 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     """First common band, number of common bands; similarity, exact or from the equal rows of two sketches."""
     agreed = banding.agreement(a.fixed, b.fixed, plan.tuning.bands, plan.tuning.sketch_bits)
+    return _scored(agreed, exact_similarity(a, b, plan)) if plan.exact else _estimated(agreed, plan)
+
+
+def common_in(
+    table: BandTable, slots: npt.NDArray[np.int64], newer: Evidence, items: npt.NDArray[np.int32], plan: SetPlan
+) -> Common | None:
+    """Return the same of documents of a table and items of ``newer``; ``None`` if the sketches are not enough."""
     if plan.exact:
-        similarity = exact_similarity(a, b, plan)
-    else:
-        similarity = banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits)
+        return None
+    bands, bits = plan.tuning.bands, plan.tuning.sketch_bits
+    return _estimated(banding.agreement_in(table, slots, newer.fixed, items, bands, bits), plan)
+
+
+def _estimated(agreed: banding.Agreement, plan: SetPlan) -> Common:
+    return _scored(agreed, banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits))
+
+
+def _scored(agreed: banding.Agreement, similarity: npt.NDArray[np.float64]) -> Common:
     return Common(agreed.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
@@ -339,12 +201,6 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
     if plan.shingles not in ONE_PASS or plan.exact or plan.of_bags:
         return sign_features(scheme, documents, plan)
     held = raw_texts_of(documents, plan.text_characters_max)
-    if held.ascii_longest:
-        form = plan.normal_form
-        plain = AsciiTexts(held.raw, form.fold_case, form.fold_space, held.ascii_longest)
-        sketches, contents, _, shingles, characters, fewest = sign_codes(NO_CODES, plan, plain)
-        if fewest:
-            return Signing(contents, fixed_evidence(sketches), {}, characters, shingles, None, held)
     codes, refused = read_held(held, plan.normal_form, plan.text_characters_max)
     sketches, contents, counts, shingles, characters, fewest = sign_codes(codes, plan)
     if not fewest:
@@ -353,11 +209,23 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
     return Signing(contents, fixed_evidence(sketches), refused, characters, shingles, codes, held)
 
 
-def sign_codes(codes: CodePoints, plan: SetPlan, plain: AsciiTexts = NO_ASCII) -> one_pass.SignedTexts:
-    """Return sketches, contents and numbers of shingles of normalised texts, or of plain ones, by one permutation."""
-    tuning = plan.tuning
-    shape = plan.k, 8 * plan.shingle_bytes, tuning.bands * tuning.rows, plan.seed, tuning.sketch_bits
-    return ONE_PASS[plan.shingles](codes, *shape, plain)
+def sign_codes(codes: CodePoints, plan: SetPlan) -> one_pass.SignedTexts:
+    """Return sketches, contents and numbers of shingles of normalised texts, by one permutation."""
+    return ONE_PASS[plan.shingles](codes, *_shape(plan), plan.tuning.sketch_bits)
+
+
+def plain_signer(plan: SetPlan) -> SignPlain | None:
+    """Return the function that signs ASCII texts where Python has them; ``None`` if a plan makes more of them than a
+    sketch."""
+    makes_more = plan.exact or plan.of_bags or plan.characters_min or plan.novelty != "off"
+    if plan.shingles not in ONE_PASS or makes_more:
+        return None
+    return one_pass.plain_signer(plan.shingles, plan.normal_form, *_shape(plan))
+
+
+def _shape(plan: SetPlan) -> tuple[int, int, int, int]:
+    """k, the bits of a shingle, rows and seed."""
+    return plan.k, 8 * plan.shingle_bytes, plan.signature_rows, plan.seed
 
 
 def sample(text: str, plan: SetPlan) -> Document:
@@ -396,4 +264,6 @@ SCHEME = Scheme(
     probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,
     elements=stored_elements,
+    plain=plain_signer,
+    common_in=common_in,
 )  # fmt: skip

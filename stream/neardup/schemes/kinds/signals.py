@@ -38,8 +38,9 @@ from neardup.schemes.interface import (
     fixed_evidence,
     starts_of_lengths,
 )
-from neardup.schemes.kinds import sets
+from neardup.schemes.kinds import set_plan, sets
 from neardup.schemes.kinds.set_options import PROBE_CANDIDATES_MAX, S_CURVE, SetOptions
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.parameters import Parameters, SchemeOptions, one_of
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import Tuning
@@ -151,7 +152,7 @@ class Part(NamedTuple):
 class SignalPlan(NamedTuple):
     """The resolved settings: those of texts, and the signals."""
 
-    text: sets.SetPlan
+    text: SetPlan
     parts: tuple[Part, ...]
     seconds: float
     model: str | None = None
@@ -181,7 +182,7 @@ class SignalPlan(NamedTuple):
 
 def plan(parameters: Parameters, options: SignalOptions) -> SignalPlan:
     """Raises ``ConfigError`` for settings that contradict each other, and without a signal."""
-    text = sets.plan(parameters, SetOptions())
+    text = set_plan.plan(parameters, SetOptions())
     if text.kind != "text":
         raise ConfigError(f"scheme signals compares texts, but shingles={text.shingles} are of none: leave them out")
     parts, begin = list[Part](), text.width + _MASK_BYTES + _TIME_BYTES

@@ -13,6 +13,7 @@ Source: Mining of Massive Datasets, 3.4.1-3; Li, Koenig, "b-bit minwise hashing"
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
 from neardup.machine.words import WORD_BYTES, word_at, word_from
+from neardup.window import BandTable
+from neardup.window.heads import NONE
+from neardup.window.views import fixed_at
 
 # Separates the seeds of bands from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
@@ -46,8 +50,16 @@ def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint
 def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[np.uint64]:
     """Return bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
     out = np.empty((len(sketches), bands), np.uint64)
-    _keys(np.ascontiguousarray(sketches), np.uint64(seed), np.empty(bands, np.uint64), out)
+    _keys(np.ascontiguousarray(sketches), band_seeds(bands, seed), out)
     return out
+
+
+@functools.lru_cache(maxsize=64)
+def band_seeds(bands: int, seed: int) -> npt.NDArray[np.uint64]:
+    """Return the seed of each band, ``uint64[bands]``."""
+    seeds = np.empty(bands, np.uint64)
+    _derive(np.uint64(seed), seeds)
+    return seeds
 
 
 def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bits: int) -> Agreement:
@@ -58,24 +70,32 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bi
     return out
 
 
+def agreement_in(
+    table: BandTable, slots: npt.NDArray[np.int64], sketches: npt.NDArray[np.uint8], items: npt.NDArray[np.int32],
+    bands: int, bits: int,
+) -> Agreement:  # fmt: skip
+    """Compare documents of a table, whose evidence begins with a sketch, with some of ``sketches``, where they are."""
+    out, width = Agreement(*np.empty((2, len(slots)), np.int32)), sketches.shape[1]
+    _agreement_in(table.store, slots, sketches, items, bands, bits, np.empty(width, np.uint8), *out)
+    return out
+
+
 def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDArray[np.float64]:
     """Return the similarity in [0, 1] from the number of equal rows among ``rows``, corrected for agreement by
     chance."""
-    chance = 2.0**-bits
-    similarity = (rows_equal / rows - chance) / (1 - chance)
-    return np.asarray(np.minimum(np.maximum(similarity, 0.0), 1.0))
+    out = np.empty(len(rows_equal))
+    _estimate(rows_equal, float(rows), 2.0**-bits, out)
+    return out
 
 
-@kernel("const u8[,], u64, u64[], u64[,]", direct=True)
-def _keys(sketches, seed, seeds, out):
-    seed_bands(seed, seeds)
+@kernel("const u8[,], u64[], u64[,]", direct=True)
+def _keys(sketches, seeds, out):
     for i in range(len(out)):
         put_keys(sketches[i], seeds, out[i])
 
 
-@inner
-def seed_bands(seed, seeds):
-    """Derive the seed of each band."""
+@kernel("u64, u64[]")
+def _derive(seed, seeds):
     for band in range(len(seeds)):
         seeds[band] = derive_seed(seed, np.uint64(_BAND_PURPOSE + band))
 
@@ -101,26 +121,45 @@ def put_keys(flat, seeds, out):
 
 @kernel("const u8[], const u8[], i64, i64, i64, i32[], i32[]")
 def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
-    """Compare sketches of ``width`` bytes. Rows are compared eight bytes at a time, and so is a band."""
-    band_width = width // bands
+    for i in range(len(bands_equal)):
+        one, other = a[i * width : (i + 1) * width], b[i * width : (i + 1) * width]
+        bands_equal[i], rows_equal[i] = _equal(one, other, bands, bits)
+
+
+@kernel("Store, i64[], const u8[,], i32[], i64, i64, u8[], i32[], i32[]", direct=True)
+def _agreement_in(store, slots, sketches, items, bands, bits, room, bands_equal, rows_equal):
+    for i in range(len(slots)):
+        at = fixed_at(store, slots[i], room)
+        older = room if at == NONE else store.bytes[at : at + len(room)]
+        bands_equal[i], rows_equal[i] = _equal(sketches[items[i]], older, bands, bits)
+
+
+@kernel("const i32[], f64, f64, f64[]")
+def _estimate(equal, rows, chance, out):
+    for i in range(len(out)):
+        out[i] = min(max((equal[i] / rows - chance) / (1 - chance), 0.0), 1.0)
+
+
+@inner
+def _equal(a, b, bands, bits):
+    """Return how many bands and rows of two sketches are equal. Rows are compared eight bytes at a time, and so is a
+    band."""
+    width, band_width = len(a), len(a) // bands
     ones = ~np.uint64(0) // np.uint64((1 << bits) - 1)  # 1 in each row of a word
     low = ones * np.uint64((1 << (bits - 1)) - 1)
-    for i in range(len(bands_equal)):
-        begin = i * width
-        total, together = np.uint64(0), 0
-        for at in range(begin, begin + width, WORD_BYTES):
-            differ = difference(a, b, at, min(WORD_BYTES, begin + width - at))
-            # The highest bit of a row is 0 only if no bit of the row differs.
-            some = ((differ & low) + low) | differ | low
-            total += (~some >> np.uint64(bits - 1)) * ones >> np.uint64(64 - bits)
-        padding = -width % WORD_BYTES // (bits // 8)
-        for at in range(begin, begin + width, band_width):
-            is_equal = True
-            for first in range(at, at + band_width, WORD_BYTES):
-                is_equal &= difference(a, b, first, min(WORD_BYTES, at + band_width - first)) == 0
-            together += is_equal
-        bands_equal[i] = together
-        rows_equal[i] = np.int64(total) - padding
+    total, together = np.uint64(0), 0
+    for at in range(0, width, WORD_BYTES):
+        differ = difference(a, b, at, min(WORD_BYTES, width - at))
+        # The highest bit of a row is 0 only if no bit of the row differs.
+        some = ((differ & low) + low) | differ | low
+        total += (~some >> np.uint64(bits - 1)) * ones >> np.uint64(64 - bits)
+    padding = -width % WORD_BYTES // (bits // 8)
+    for at in range(0, width, band_width):
+        is_equal = True
+        for first in range(at, at + band_width, WORD_BYTES):
+            is_equal &= difference(a, b, first, min(WORD_BYTES, at + band_width - first)) == 0
+        together += is_equal
+    return together, np.int64(total) - padding
 
 
 @inlined

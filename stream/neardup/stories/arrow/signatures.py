@@ -12,7 +12,7 @@ import numpy.typing as npt
 from neardup.errors import ConfigError
 from neardup.pairs.batches import Batch, bucket_keys, id_columns, make_batch
 from neardup.pairs.json_lines import Fields
-from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.signing import Signed, Signer
 from neardup.schemes.config import Config
 from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES

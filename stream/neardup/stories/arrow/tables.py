@@ -16,7 +16,7 @@ from neardup.errors import ConfigError
 from neardup.pairs.batches import rows_of
 from neardup.pairs.json_lines import UNITS, Fields
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.signing import Signed, Signer
 from neardup.pairs.values import UnreadTimes
 from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
 from neardup.stories.arrow.ids import as_ids, numbers_as_ids

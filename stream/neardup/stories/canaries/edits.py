@@ -16,7 +16,7 @@ from neardup.documents.document import Document, Features
 from neardup.features.tokens.bags import sorted_sets
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
-from neardup.schemes.kinds.sets import SetPlan
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.canaries.draws import Draws
 

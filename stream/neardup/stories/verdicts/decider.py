@@ -22,7 +22,8 @@ from neardup.pairs.batches import MICROSECONDS, Batch, accepted_of, id_columns, 
 from neardup.pairs.comparing import Leads, is_compared, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
-from neardup.pairs.pipeline import Matcher, Signed, Slice
+from neardup.pairs.pipeline import Matcher, Slice
+from neardup.pairs.signing import Signed
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
@@ -150,9 +151,7 @@ class Decider:
         Raises:
             ConfigError: as ``decide_columns`` does.
         """
-        accepted = np.empty(len(documents), np.bool_)
-        accepted.fill(True)
-        reasons: dict[int, str] = {}
+        accepted, reasons = np.ones(len(documents), np.bool_), dict[int, str]()
         for refusal in signed.refusals:
             accepted[refusal.position], reasons[refusal.position] = False, refusal.reason
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731

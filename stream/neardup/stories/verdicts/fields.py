@@ -307,9 +307,8 @@ def verdicts_of(
     if not count and not relations:
         return out
     others = sorted({*rows[:count].tolist(), *relations})
-    values: dict[str, Iterable[Any]] = dict(
-        zip(NAMES, values_of(verdicts.select(np.array(others)), original_ids), strict=True)
-    )
+    derived = verdicts if len(others) == len(out) else verdicts.select(np.array(others))
+    values: dict[str, Iterable[Any]] = dict(zip(NAMES, values_of(derived, original_ids), strict=True))
     chosen = [documents[row] for row in others]
     values["id"], values["collection"] = map(ID, chosen), map(COLLECTION, chosen)
     values["relation"], values["reason"] = map(relations.get, others), map(reasons.get, others)

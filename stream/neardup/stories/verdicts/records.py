@@ -325,7 +325,7 @@ def changes(columns: Columns) -> Changes:
     return Changes._make([*added, *dropped[:2], *begun, ended[0], records[living[0]]])
 
 
-@kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]")
+@kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]", direct=True)
 def compare_records(journal, records, contents, stories, counts):
     """Compare the records of a journal with what they were before.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from neardup.documents.document import Document
 from neardup.pairs.batches import bucket_keys
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 

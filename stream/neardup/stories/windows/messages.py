@@ -9,7 +9,8 @@ import numpy as np
 
 from neardup.features.tokens.rarity import RARITY_MAGIC
 from neardup.pairs.batches import id_columns, make_batch
-from neardup.pairs.pipeline import Matcher, Signed
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.signing import Signed
 from neardup.pairs.window_message import WindowMessage, decode_window, encode_window
 from neardup.schemes.interface import Evidence
 from neardup.stories.verdicts.decider import Decider

@@ -16,7 +16,8 @@ from quick_parameters import quick_first
 
 from neardup import Deduplicator, Document
 from neardup.machine.compile import kernel
-from neardup.pairs.pipeline import Matcher, Signer, match_step
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES as SCHEMES_TABLE
 from neardup.window.admit import may_reach, payload_of
 from neardup_workers.outside.outputs.window_file import fill

@@ -6,7 +6,7 @@ import numpy as np
 from match_world import CONFIG
 
 from neardup.documents.document import Document
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.outside.topics.signed import position_of
 

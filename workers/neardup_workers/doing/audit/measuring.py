@@ -23,7 +23,8 @@ from neardup.pairs.comparing import is_novel
 from neardup.pairs.estimates.intervals import Stratum, effective_units, recall_of, share_of
 from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.explanations.explain import EXPLANATIONS, explain
-from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.schemes.theory.tuning import probabilities
 from neardup.window.steps import step

@@ -19,6 +19,7 @@ from neardup.pairs.estimates.sample_index import SampleIndex
 from neardup.schemes.interface import Said
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.prefix import PrefixPlan
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.word_evidence import sets_of
 from neardup_workers.doing.audit.sample import Drawn, Facts, Flags, Longs, WindowRule
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -32,13 +33,13 @@ class NearestNeighbour(NamedTuple):
     document: Document
 
 
-def plan_of(settings: Settings) -> sets.SetPlan:
+def plan_of(settings: Settings) -> SetPlan:
     """Return how documents become sets. Raises ``Failure`` for a scheme that compares no sets, ``ConfigError`` for
     similarity by counts of a stream."""
     check_unweighted(settings, "audit, which takes a sample")
     plan = settings.plan
     plan = plan.reading if isinstance(plan, PrefixPlan) else plan
-    if not isinstance(plan, sets.SetPlan):
+    if not isinstance(plan, SetPlan):
         raise Failure(
             Exit.USAGE,
             f"audit compares sets of shingles or tokens, and {settings.scheme} compares none: use evaluate",
@@ -46,7 +47,7 @@ def plan_of(settings: Settings) -> sets.SetPlan:
     return plan
 
 
-def elements(documents: Sequence[Document], plan: sets.SetPlan) -> tuple[npt.NDArray[np.uint64], Longs]:
+def elements(documents: Sequence[Document], plan: SetPlan) -> tuple[npt.NDArray[np.uint64], Longs]:
     """Return the elements of documents that were accepted, with repetitions; one that is compared for equality only
     has none."""
     values, starts = sets.features(documents, plan).features
@@ -61,7 +62,7 @@ def elements(documents: Sequence[Document], plan: sets.SetPlan) -> tuple[npt.NDA
 class SaidBefore:
     """Which documents of the sample say nothing that another one has not said."""
 
-    def __init__(self, documents: Sequence[Document], settings: Settings, plan: sets.SetPlan) -> None:
+    def __init__(self, documents: Sequence[Document], settings: Settings, plan: SetPlan) -> None:
         self._plan, self._settings = plan, settings
         self._sets = self._sets_of(documents)
 

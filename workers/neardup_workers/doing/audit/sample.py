@@ -25,8 +25,9 @@ from neardup.features.tokens.verify import SET_MEASURES
 from neardup.machine.kernels.hashing import GOLDEN
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, rows_of
 from neardup.pairs.estimates.key_set import KeySet, short_keys
-from neardup.pairs.pipeline import Signed
+from neardup.pairs.signing import Signed
 from neardup.schemes.kinds import sets
+from neardup.schemes.kinds.set_plan import SetPlan
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import choose
 from neardup.window import NO_TIME
@@ -60,7 +61,7 @@ def signing_of(settings: Settings, draw: int) -> Signing:
     """Return how the documents of a run with ``settings`` are signed for an audit."""
     plan, threshold = settings.plan, settings.threshold
     every = Signing(settings, 1.0, has_keys=False)
-    measure = SET_MEASURES[plan.measure] if isinstance(plan, sets.SetPlan) else None
+    measure = SET_MEASURES[plan.measure] if isinstance(plan, SetPlan) else None
     if measure is None or SCHEMES[settings.scheme].keys is not sets.keys or not measure.share_min(threshold):
         return every
     try:

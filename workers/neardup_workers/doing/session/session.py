@@ -28,7 +28,7 @@ from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
-from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.signing import Signed, Signer
 from neardup.pairs.values import without_future
 from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable

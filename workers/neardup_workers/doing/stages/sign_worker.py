@@ -34,7 +34,7 @@ from concurrent.futures import Executor
 import numpy as np
 
 from neardup.errors import ConfigError
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.stories.canaries.allowance import Allowance
 from neardup_workers.doing.stages.alignment import (

@@ -20,7 +20,7 @@ from neardup.documents.ids import ID_BYTES_MAX, stored_id
 from neardup.errors import Reason
 from neardup.pairs.batches import accepted_of, references_of
 from neardup.pairs.json_lines import Fields, decode_document
-from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.signing import Signed, Signer
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import documents_by_bands

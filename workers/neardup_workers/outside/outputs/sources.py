@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column, Document
-from neardup.pairs.pipeline import Signed
+from neardup.pairs.signing import Signed
 from neardup.stories.sources.brake import sentence
 from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.names import host_of, source_named, source_of

@@ -12,7 +12,8 @@ import numpy as np
 
 from neardup import Config, Deduplicator
 from neardup.pairs.batches import batch_items, select
-from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.signing import Signer
 from neardup.pairs.values import times_of
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import Decider

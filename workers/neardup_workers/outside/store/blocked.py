@@ -22,7 +22,7 @@ from neardup.documents.ids import full_id
 from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, id_columns, id_hashes, select
 from neardup.pairs.json_lines import named_collection
-from neardup.pairs.pipeline import Signed
+from neardup.pairs.signing import Signed
 from neardup_workers.outside.process.exits import input_failure, output_failure
 
 _CONTENT = re.compile(r"[0-9a-fA-F]{16}")

@@ -32,7 +32,8 @@ from neardup.pairs.explanations.explain import explain
 from neardup.pairs.explanations.given_texts import marked
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.neighbours.nearest import ranked
-from neardup.pairs.pipeline import Matcher, Signed, Signer, Slice
+from neardup.pairs.pipeline import Matcher, Slice
+from neardup.pairs.signing import Signed, Signer
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.canaries.allowance import Allowance

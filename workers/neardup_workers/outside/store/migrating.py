@@ -22,7 +22,7 @@ import numpy as np
 
 from neardup.documents.document import Document
 from neardup.pairs.batches import CONTENT_HALF
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import (

@@ -18,7 +18,8 @@ from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Matcher, Signer, match_steps
+from neardup.pairs.pipeline import Matcher, match_steps
+from neardup.pairs.signing import Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.window.steps import step
 from neardup_workers.doing.audit.measuring import add_truth, check_truth

@@ -17,8 +17,9 @@ from rich.table import Table
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.pipeline import Matcher
 from neardup.pairs.shards import stream_rows
+from neardup.pairs.signing import Signer
 from neardup.stories.sources.ledger import STORIES_MAX
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.window.steps import step

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.texts.normalize import normalize
-from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.signing import Signed, Signer
 from neardup.schemes.interface import ragged_values
 from neardup.schemes.kinds.passages import PassagePlan
 from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX

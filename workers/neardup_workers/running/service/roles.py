@@ -19,9 +19,8 @@ import numpy as np
 from neardup.errors import ConfigError
 from neardup.pairs.batches import id_columns
 from neardup.pairs.json_lines import Fields
-from neardup.pairs.limits import table_limits
-from neardup.pairs.pipeline import Signer
-from neardup.pairs.shards import Shard
+from neardup.pairs.shards import Shard, table_limits
+from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from neardup.pairs.limits import table_limits
 from neardup.pairs.seen import Seen
+from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME, BandTable

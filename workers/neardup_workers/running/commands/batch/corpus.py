@@ -27,10 +27,10 @@ from neardup.pairs.batches import Batch
 from neardup.pairs.comparing import compared, is_compared
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches
-from neardup.pairs.limits import table_limits
 from neardup.pairs.neighbours.nearest import Ranked, chance_found, encode_nearest
 from neardup.pairs.pair_rule import Matches, compares_directly, orient, shared_of
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.shards import table_limits
+from neardup.pairs.signing import Signer
 from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES

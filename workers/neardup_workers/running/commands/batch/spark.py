@@ -28,7 +28,7 @@ from neardup.documents.ids import split_id
 from neardup.errors import Reason, install_command
 from neardup.pairs.batches import Batch
 from neardup.pairs.json_lines import encode_matches
-from neardup.pairs.limits import table_limits
+from neardup.pairs.shards import table_limits
 from neardup.schemes.rows import SCHEMES
 from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
 from neardup_workers.doing.session.session import Session

@@ -27,7 +27,7 @@ from neardup.pairs.batches import Batch, bucket_keys, make_batch
 from neardup.pairs.comparing import is_lead, may_lead
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pair_rule import judge
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.pairs.values import without_future
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence

@@ -26,7 +26,7 @@ from neardup.pairs.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.pairs.explanations.relations import Relations, closest
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import deciding_parts
-from neardup.pairs.pipeline import Signed
+from neardup.pairs.signing import Signed
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts

@@ -21,7 +21,8 @@ from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.comparing import is_novel
 from neardup.pairs.explanations.given_texts import GivenTexts
-from neardup.pairs.pipeline import Matcher, Signed, Signer
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.signing import Signed, Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.stories.verdicts.decider import Decided, Decider
 from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED

@@ -17,7 +17,7 @@ import orjson
 
 from neardup.documents.document import Document
 from neardup.errors import Reason
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.feeds.addresses import is_public

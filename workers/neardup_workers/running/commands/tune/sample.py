@@ -15,7 +15,7 @@ from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.features.shingle_length import SampleSummary, Similarity, enough, expected, measured, safe, sampled
 from neardup.features.texts.normalize import NormalForm, code_points
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import recall_of
 from neardup_workers.doing.session.session import Session

@@ -22,7 +22,7 @@ from neardup.pairs.batches import CONTENT_HALF, select
 from neardup.pairs.comparing import similarity_of
 from neardup.pairs.evaluation.judging import proportion
 from neardup.pairs.evaluation.thresholds import Proposed, propose
-from neardup.pairs.pipeline import Signer
+from neardup.pairs.signing import Signer
 from neardup_workers.outside.display.printing import facts
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.process.exits import Exit, Failure

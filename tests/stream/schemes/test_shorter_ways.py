@@ -1,0 +1,74 @@
+"""What a scheme does in a shorter way (``plain``, ``common_in``) is what it does with documents and evidence."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neardup import Config, Document
+from neardup.features.texts.raw_texts import raw_texts
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.pairs.signing import Signer
+from neardup.schemes.interface import nothing
+from neardup.schemes.rows import SCHEMES
+
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "minds", "it"]
+SETTINGS: list[dict[str, Any]] = [
+    {"scheme": "one_permutation"}, {"scheme": "one_permutation", "shingles": "words"},
+    {"scheme": "one_permutation", "sketch_bits": 16}, {"scheme": "one_permutation", "fold": ("case",)},
+    {"scheme": "one_permutation", "novelty": "words"}, {"scheme": "minhash"}, {"scheme": "permutation"},
+]  # fmt: skip
+
+
+def texts(count: int) -> list[str]:
+    """Prose of many lengths, with capitals and runs of blanks; each fifth text repeats one with a word changed."""
+    rng, out = random.Random(3), list[str]()
+    for n in range(count):
+        words = rng.choices(WORDS, k=rng.randint(3, 400))
+        if n % 5 == 4:
+            words = [*out[n - 1].split(" ")[:-1], "Other"]
+        out.append("  ".join(words).upper() if n % 3 == 0 else " ".join(words))
+    return out
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_has_a_shorter_way_only_with_what_it_shortens(scheme: str) -> None:
+    """A row that takes another ``sign`` or ``common`` than the row that it is made of takes its shorter way, too."""
+    row, whole = SCHEMES[scheme], SCHEMES["one_permutation"]
+    assert row.plain is nothing or row.sign is whole.sign
+    assert row.common_in is nothing or row.common is whole.common
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_plain_texts_are_signed_as_documents(settings: dict[str, Any]) -> None:
+    """Sketches, contents and counts; a plan that makes more of a text has no shorter way."""
+    config, given = Config(**settings), texts(40)
+    row = SCHEMES[config.scheme]
+    plain = row.plain(config.plan)
+    assert (plain is None) == ("novelty" in settings or config.scheme != "one_permutation")
+    if plain is not None:
+        signing = row.sign(row, [Document("", text) for text in given], config.plan)
+        out = np.empty((40, config.plan.width), np.uint8), np.empty((40, 2), np.uint64), np.empty(40, np.int64)
+        shingles, characters, fewest = plain(raw_texts(given), max(map(len, given)), out)
+        assert np.array_equal(out[0], signing.evidence.fixed)
+        assert np.array_equal(out[1], signing.contents)
+        assert (shingles, characters, fewest) == (signing.features, signing.characters, out[2].min())
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_documents_of_a_table_are_compared_where_they_are(settings: dict[str, Any]) -> None:
+    """With ids so long that many sketches lie on two pages of the table."""
+    config, given = Config(**settings), texts(300)
+    row, matcher, signer = SCHEMES[config.scheme], Matcher(config), Signer(config)
+    batch = signer.sign([Document(str(n).zfill(900), text) for n, text in enumerate(given)]).batch
+    match_step(matcher, batch)
+    slots, items = np.arange(300), np.arange(300, dtype=np.int32) // 5 * 5
+    found = row.common_in(matcher.table, slots, batch.evidence, items, config.plan)
+    assert found is not None
+    expected = row.common(batch.evidence.select(items), matcher.evidence(slots), config.plan)
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)
+    assert 0 < np.count_nonzero(found.similarity == 1) < 300
