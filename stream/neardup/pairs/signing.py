@@ -26,8 +26,8 @@ _FREED_BYTES = 16 << 20
 
 
 class Signed(NamedTuple):
-    """What a signer makes of documents: the batch, the refused ones, and how much was read; and the sheet that the
-    batch is on, if it is on one."""
+    """What a signer makes of documents: the batch, the refused ones, and how much was read; and the sheet that has
+    columns of the batch, of plain documents."""
 
     batch: Batch
     refusals: list[Refusal]
@@ -82,7 +82,8 @@ class Signer:
             if fewest and bytes_of(batch) <= self._item_bytes_max:
                 return Signed(batch, [], characters, shingles, sheet)
         documents = held_documents(plain, self.config.text_characters_max)
-        return self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})
+        signed = self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})
+        return signed._replace(sheet=sheet)
 
     @staticmethod
     def keep(signed: Signed) -> None:

@@ -47,6 +47,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, KEPT, NO_ARRIVALS, R
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
+_IS_KEPT = np.isin(np.arange(256), KEPT)  # by status
 # Returns the texts of some arrivals of a call, by their indices.
 Texts = Callable[[list[int]], list[str]]
 
@@ -362,7 +363,7 @@ class Decider:
 
     def _new(self, verdicts: Verdicts, against: npt.NDArray[np.int64], texts: Texts, offset: int) -> NewWords:
         """What kept arrivals say that the contents which they were compared with do not say."""
-        arrivals = np.flatnonzero((against != NO_ROW) & np.isin(verdicts.statuses, KEPT))
+        arrivals = np.flatnonzero((against != NO_ROW) & _IS_KEPT[verdicts.statuses])
         held, out = self._is_held(against[arrivals], offset), dict[int, tuple[NewWord, ...]]()
         for is_held in (False, True):
             at = arrivals[held == is_held]
