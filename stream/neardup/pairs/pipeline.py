@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,14 +123,15 @@ class Matcher:
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
         items = rows.items_of(self.shard, by_content=self.scheme.by_content)
         table, size, end, settled = self.table, rows.batch.size, first, self.shard.settled
+        is_plain = self.rarity is None
+        find = table.probe_add if is_plain else partial(self.probe_add, rows.batch, removals=rows.removals)
         while True:
             shared = self.shard.fewest(table.oldest), table.limits
             if shared != self._shared:
                 table.limits = shared_limits(self._limits, *shared)
                 self._shared = shared[0], table.limits
-            candidates = self.probe_add(
-                rows.batch, items, removals=rows.removals, probe=probe, add=add, first=end,
-                candidates_max=candidates_max, settled=settled,
+            candidates = find(
+                items, probe=probe, add=add, first=end, candidates_max=candidates_max, settled=settled
             )  # fmt: skip
             judged = self._judged(rows, candidates, leads=leads, is_named=named)
             yield Slice(*judged, end := candidates.end, candidates.items)

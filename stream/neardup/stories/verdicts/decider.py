@@ -43,11 +43,10 @@ from neardup.stories.verdicts.kept import (
 )
 from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, KEPT, NO_ARRIVALS, REMOVAL, Arrivals, arrivals_of
+from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, NO_ARRIVALS, REMOVAL, Arrivals, arrivals_of
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
-_IS_KEPT = np.isin(np.arange(256), KEPT)  # by status
 # Returns the texts of some arrivals of a call, by their indices.
 Texts = Callable[[list[int]], list[str]]
 
@@ -152,16 +151,17 @@ class Decider:
         Raises:
             ConfigError: as ``decide_columns`` does.
         """
-        accepted, reasons = np.ones(len(documents), np.bool_), dict[int, str]()
-        for refusal in signed.refusals:
-            accepted[refusal.position], reasons[refusal.position] = False, refusal.reason
+        (accepted := np.empty(len(documents), np.bool_)).fill(True)  # in less time than ``np.ones``
+        reasons = {refusal.position: refusal.reason for refusal in signed.refusals}
+        for position in reasons:
+            accepted[position] = False
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
         given = accepted_of(documents, signed.refusals)
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
         self._verdicts = new_verdicts(len(documents), self._verdicts)
         decided = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
-        relations = {} if decided.relations is None else dict(decided.relations.values())
-        return verdicts_of(documents, decided.verdicts, decided.ids, decided.new, relations, reasons)
+        related = {} if decided.relations is None else dict(decided.relations.values())
+        return verdicts_of(documents, decided.verdicts, decided.ids, decided.new, related, reasons)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
@@ -363,7 +363,7 @@ class Decider:
 
     def _new(self, verdicts: Verdicts, against: npt.NDArray[np.int64], texts: Texts, offset: int) -> NewWords:
         """What kept arrivals say that the contents which they were compared with do not say."""
-        arrivals = np.flatnonzero((against != NO_ROW) & _IS_KEPT[verdicts.statuses])
+        arrivals = np.flatnonzero((against != NO_ROW) & IS_KEPT_STATUS[verdicts.statuses])
         held, out = self._is_held(against[arrivals], offset), dict[int, tuple[NewWord, ...]]()
         for is_held in (False, True):
             at = arrivals[held == is_held]

@@ -82,6 +82,7 @@ ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
 # The statuses of the documents that are kept.
 KEPT = (ORIGINAL, UPDATE)
+IS_KEPT_STATUS = np.isin(np.arange(256), KEPT)
 # The kinds of arrivals. ``REFERENCE`` is a document that is compared with nothing, and that later ones may repeat;
 # ``JUDGED`` one of which a person says whose story it tells. A log of arrivals has 3 for what is no arrival.
 DOCUMENT, REMOVAL, REFUSAL, REFERENCE, JUDGED = 0, 1, 2, 4, 5
