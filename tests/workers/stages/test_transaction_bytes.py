@@ -20,7 +20,7 @@ def texts():
 @pytest.fixture(autouse=True)
 def no_reserve(monkeypatch):
     """Without the block that a signer allocates, never writes to and frees at once."""
-    monkeypatch.setattr("neardup.pairs.pipeline._FREED_BYTES", 0)
+    monkeypatch.setattr("neardup.pairs.signing._FREED_BYTES", 0)
 
 
 def peak_bytes(texts, **changes):

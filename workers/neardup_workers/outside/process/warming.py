@@ -42,7 +42,10 @@ def warm(config: Config) -> None:
     dedup.remove("0")
     dedup.matcher.table.memory_bytes()  # asks where postings begin, as a step does from which documents leave
     times_of([documents[0]._replace(timestamp=0.0)])  # documents that are read one by one
-    signed = Signer(config).sign(documents)
+    signer = Signer(config)
+    for document in documents:  # texts in ASCII alone are signed by a kernel of their own
+        signer.sign([document])
+    signed = signer.sign(documents)
     first = select(signed.batch, np.arange(1))
     items = batch_items(first, config)
     again.found_again(dedup.matcher.table, items, 0)

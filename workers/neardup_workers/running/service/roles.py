@@ -323,6 +323,7 @@ def _warm_signer(settings: StreamSettings) -> None:
         return
     signer = Signer(settings)
     for sample in samples(settings):
+        signer.sign([sample])
         for escaped in (True, False):
             line = json.dumps({"id": sample.id, "text": sample.text}, ensure_ascii=escaped).encode(errors="replace")
             if (decoded := decode_columns([line], [None], Fields())) is not None:
