@@ -136,7 +136,7 @@ def judge(
         text_min: similarity from which the text makes a pair and no other signal does, by default ``score_min``.
     """
     similarity, related, is_pair = np.empty(m := len(identical)), np.empty(m, np.bool_), np.empty(m, np.bool_)
-    keys, greatest = np.empty(m, np.int32), 1.0 if exact_score else max(ESTIMATE_MAX, score_min)
+    keys, greatest = np.empty(m, np.int32), _greatest(score_min, exact_score)
     columns = common.keys, common.conditions, common.similarity, identical
     _judge(*columns, score_min, greatest, shared_min, related, similarity, keys, is_pair)
     if not len(common.signals):
@@ -194,7 +194,7 @@ def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArra
         score_min: least similarity of a pair, in [0, 1].
         exact_score: as for ``judge``.
     """
-    similarity = _measured(common, score_min, exact_score)
+    similarity = np.minimum(common.similarity, _greatest(score_min, exact_score))
     return np.where(common.conditions & (similarity >= score_min), similarity, -1.0)
 
 
@@ -206,9 +206,9 @@ def by_signal(
     return np.where(signals > 0, np.minimum(common.strengths, ESTIMATE_MAX), similarity)
 
 
-def _measured(common: Common, score_min: float, exact_score: bool) -> npt.NDArray[np.float64]:
-    """The similarities of different contents: an estimate is never 1, unless only 1 makes a pair."""
-    return common.similarity if exact_score else np.minimum(common.similarity, max(ESTIMATE_MAX, score_min))
+def _greatest(score_min: float, exact_score: bool) -> float:
+    """The greatest similarity of different contents: an estimate is never 1, unless only 1 makes a pair."""
+    return 1.0 if exact_score else max(ESTIMATE_MAX, score_min)
 
 
 def shared_of(

@@ -16,11 +16,7 @@ import numpy.typing as npt
 
 from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
-from neardup.pairs.batches import (
-    Batch,
-    removal_batch,
-    table_items,
-)
+from neardup.pairs.batches import Batch, removal_batch, table_items
 from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, near_of, shared_of
@@ -33,7 +29,7 @@ from neardup.window.steps import step
 
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
-NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
+_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 # Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
 _COMPARED_BYTES = 1 << 20
 
@@ -183,7 +179,7 @@ class Matcher:
         lone = lone_of(candidates.items, near.is_near, losses)
         self.table.count_pairs(near.others, losses.missed, near.items, lone)
         rows = self._usable(judged.is_pair, read, candidates)
-        met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else NO_ROWS
+        met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else _NO_ROWS
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)

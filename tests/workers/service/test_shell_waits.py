@@ -6,8 +6,9 @@ import logging
 import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
+from waiting_brokers import Mute, Outsider, Pending
 
-from neardup_workers.outside.transport.protocol import Committed, Membership, UnreachableError
+from neardup_workers.outside.transport.protocol import Committed, UnreachableError
 
 
 @pytest.fixture
@@ -16,18 +17,6 @@ def bench():
     made = Bench()
     made.add(("a", TEXT), ("b", TEXT), ("c", "nothing like the others at all, not a word of it, not even nearly so"))
     return made
-
-
-class Pending(MemoryTransport):
-    """A broker that answers, but has lost the end of a transaction of the group."""
-
-    def consumer(self, topic, group, instance):
-        made = super().consumer(topic, group, instance)
-        made.committed = self.committed
-        return made
-
-    def committed(self, partition):
-        raise UnreachableError("offsets are not decided")
 
 
 @pytest.mark.parametrize("role", ["sign", "match"])
@@ -109,25 +98,6 @@ def test_a_partition_that_waits_for_another_signer_is_not_taken_for_a_client_tha
     assert (signer.value("documents"), bench.stuck) == (0, [])
     assert max(signer.value("lag_records", partition) for partition in ("0", "1")) > 10
     assert signer.value("align_wait_seconds") > 0
-
-
-class Outsider(MemoryTransport):
-    """A broker whose group never settles."""
-
-    def consumer(self, topic, group, instance):
-        made = super().consumer(topic, group, instance)
-        poll = made.poll
-        made.poll = lambda *given: poll(*given)._replace(membership=Membership("", -1, "", None), assigned=())
-        return made
-
-
-class Mute(MemoryTransport):
-    """A broker whose log of ``signed`` shows nothing to a reader."""
-
-    def reader(self, topic):
-        made = super().reader(topic)
-        made.poll = lambda *given: []
-        return made
 
 
 @pytest.mark.parametrize(

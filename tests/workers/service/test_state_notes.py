@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
+from waiting_brokers import Mute, Outsider, Pending
 
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.telemetry.state_notes import StateNote, decode_notes, encode_notes
-from neardup_workers.outside.transport.protocol import FencedError, Membership, TransportError, UnreachableError
+from neardup_workers.outside.transport.protocol import FencedError, TransportError, UnreachableError
 from neardup_workers.running.commands.topics.status import status
 
 DOCUMENTS = 4
@@ -43,43 +44,6 @@ def once(is_so: Callable[[], object]) -> Callable[[], bool]:
         return bool(held)
 
     return has_been
-
-
-class Mute(MemoryTransport):
-    """A broker whose log of ``signed`` shows nothing to a reader."""
-
-    def reader(self, topic):
-        made = super().reader(topic)
-        made.poll = lambda *given: []
-        return made
-
-    def read(self, topic, partition, start, end):
-        while topic.startswith("signed"):
-            yield []
-        yield from super().read(topic, partition, start, end)
-
-
-class Pending(MemoryTransport):
-    """A broker that has lost the end of a transaction of the group."""
-
-    def consumer(self, topic, group, instance):
-        made = super().consumer(topic, group, instance)
-
-        def committed(partition):
-            raise UnreachableError("offsets are not decided")
-
-        made.committed = committed
-        return made
-
-
-class Outsider(MemoryTransport):
-    """A broker whose group never settles."""
-
-    def consumer(self, topic, group, instance):
-        made = super().consumer(topic, group, instance)
-        poll = made.poll
-        made.poll = lambda *given: poll(*given)._replace(membership=Membership("", -1, "", None), assigned=())
-        return made
 
 
 @pytest.fixture

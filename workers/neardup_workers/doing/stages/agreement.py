@@ -114,26 +114,26 @@ def check_agreed(transport: Transport, settings: StreamSettings) -> None:
 
 
 class Watch:
-    """The check of one worker: it reads the topic again when that has grown; ``seen`` is its end then."""
+    """The check of one worker: it reads the topic again when that has grown."""
 
     def __init__(self, transport: Transport, settings: StreamSettings) -> None:
         self._transport, self._settings = transport, settings
-        self.topic, self.seen = names_of(settings).topics.settings, -1
+        self._topic, self._seen = names_of(settings).topics.settings, -1
 
     def look(self, *, begins: bool = False) -> None:
         """Check what is new. Raises as ``check_agreed``; for a worker that ``begins`` a partition, ``UnreachableError``
         while a change is under way."""
-        written = self._transport.bounds(self.topic, written=True) if begins else {}
-        end = self._transport.bounds(self.topic)[_PARTITION][1]
+        written = self._transport.bounds(self._topic, written=True) if begins else {}
+        end = self._transport.bounds(self._topic)[_PARTITION][1]
         if begins and end < written[_PARTITION][1]:
-            raise UnreachableError(f"the end of a change of settings: a transaction is open in {self.topic}")
-        if end != self.seen:
+            raise UnreachableError(f"the end of a change of settings: a transaction is open in {self._topic}")
+        if end != self._seen:
             check_agreed(self._transport, self._settings)
-            self.seen = end
+            self._seen = end
 
     def note(self, group: str, metadata: str) -> None:
         """Commit that a group without members has seen the topic so far, with metadata. Raises as ``set_offsets``."""
-        self._transport.set_offsets(group, self.topic, {_PARTITION: Committed(self.seen, metadata)})
+        self._transport.set_offsets(group, self._topic, {_PARTITION: Committed(self._seen, metadata)})
 
 
 def agree(transport: Transport, settings: StreamSettings, sleep: Callable[[float], None] = time.sleep) -> str:

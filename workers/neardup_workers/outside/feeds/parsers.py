@@ -7,9 +7,7 @@ feed reads no other. So does one after ``_FEEDS_MAX`` feeds, because memory that
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from queue import LifoQueue
 from typing import Any
 
@@ -17,7 +15,7 @@ import orjson
 
 from neardup.errors import Reason
 from neardup_workers.outside.feeds.items import ANSWER, REQUEST, Item, Named
-from neardup_workers.outside.web.extraction import readable
+from neardup_workers.outside.web.extraction import PipedProcess, readable
 
 # Processes at most; one that is not needed does not start.
 PROCESSES_MAX = 4
@@ -73,19 +71,12 @@ class Parsers:
                 process.end()
 
 
-class _Process:
-    """A process that reads feeds, one after the other, and the two pipes to it."""
+class _Process(PipedProcess):
+    """A process that reads feeds, one after the other."""
 
     def __init__(self, seconds_max: float) -> None:
         self.feeds, self._seconds_max = 0, seconds_max
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _MODULE, str(max(1, round(seconds_max)))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
-        )  # fmt: skip
-        assert self._process.stdin is not None  # noqa: S101 - for the type checker
-        assert self._process.stdout is not None  # noqa: S101
-        self._requests, self._answers = self._process.stdin, self._process.stdout
+        super().__init__("-m", _MODULE, str(max(1, round(seconds_max))), stderr=subprocess.DEVNULL)
 
     def items_of(self, content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
         """Return what ``Parsers.items_of`` returns. Raises ``TimeoutError``, ``OSError`` and ``ValueError``."""
@@ -104,11 +95,3 @@ class _Process:
         if isinstance(answer, dict):
             return Named(**answer)
         return Reason(answer) if isinstance(answer, str) else [Item(*row) for row in answer]
-
-    def end(self) -> None:
-        """End the process and close the pipes."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._requests, self._answers):
-            with suppress(OSError):
-                pipe.close()

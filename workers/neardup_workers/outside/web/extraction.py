@@ -91,6 +91,37 @@ def readable(descriptor: int, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1e3))
 
 
+class PipedProcess:
+    """A process of this program, and the two pipes to it.
+
+    Args:
+        arguments: of the interpreter.
+        stderr: where it writes what goes wrong; by default where this one does.
+    """
+
+    def __init__(self, *arguments: str, stderr: int | None = None) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
+        )  # fmt: skip
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        assert self._process.stdout is not None  # noqa: S101
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+
+    def kill(self) -> None:
+        """End the process; a thread that waits for it goes on."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End the process and close the pipes."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._requests, self._answers):
+            with suppress(OSError):
+                pipe.close()
+
+
 class Extraction:
     """A pool of processes that extract. ``wait`` waits for an answer. ``close`` ends all processes."""
 
@@ -214,21 +245,12 @@ class Extraction:
             self._processes.discard(process)
 
 
-class _Process:
-    """A process that extracts, and the two pipes to it."""
+class _Process(PipedProcess):
+    """A process that extracts."""
 
     def __init__(self, options: ExtractionOptions, wait: Wait, memory_bytes_max: int) -> None:
         self._wait = wait
-        arguments = (options.html, options.html_extractor, str(memory_bytes_max))
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", "-m", _MODULE, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
-        )
-        assert self._process.stdin is not None  # noqa: S101 - for the type checker
-        assert self._process.stdout is not None  # noqa: S101
-        self._requests, self._answers = self._process.stdin, self._process.stdout
+        super().__init__("-W", "ignore", "-m", _MODULE, options.html, options.html_extractor, str(memory_bytes_max))
 
     def extract(self, page: Page, seconds: float) -> Extracted:
         """Return the text of a page, or why it has none. Raises ``TimeoutError``, ``OSError`` and ``_Died``."""
@@ -251,18 +273,6 @@ class _Process:
         if len(text) < size:
             raise _Died
         return kind, text
-
-    def kill(self) -> None:
-        """End the process; a thread that waits for it goes on."""
-        self._process.kill()
-
-    def end(self) -> None:
-        """End the process and close the pipes."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._requests, self._answers):
-            with suppress(OSError):
-                pipe.close()
 
 
 def _size(item: object) -> int:

@@ -44,13 +44,10 @@ def store(
         separate: the ids of the rows are full ids.
     """
     for row, pairs_of in zip(rows, pairs, strict=True):
-        quoted = [pair for pair in pairs_of if pair.relation is not None and pair.older != pair.newer]
-        for pair in quoted[:QUOTES_MAX]:
-            older, kind = (
-                stored_id(pair.older, pair.collection, separate=separate),
-                pair.relation and pair.relation.kind,
-            )
-            writer.execute(_INSERT, (row.place, older, kind, row.cluster))
+        quoted = [(pair, pair.relation) for pair in pairs_of if pair.relation is not None and pair.older != pair.newer]
+        for pair, relation in quoted[:QUOTES_MAX]:
+            older = stored_id(pair.older, pair.collection, separate=separate)
+            writer.execute(_INSERT, (row.place, older, relation.kind, row.cluster))
 
 
 def move(writer: sqlite3.Connection, place: int, to: int) -> None:
