@@ -241,7 +241,7 @@ def _sources(size: Size) -> Result:
     for world in seconds:
         while not world.linker.running:
             world.linker.turn(0.0, 1)
-    without.linker.sources = _Uncounted(1)
+    without.linker.held.sources = _Uncounted(1)
     for number, step in enumerate(steps(count, shown=True)):
         for world in (with_ledger, without) if number % 2 else (without, with_ledger):
             world.write(step)
@@ -270,7 +270,7 @@ def _held(world: World) -> int:
     linker = world.linker
     seen: set[int] = set()
     total = 0
-    todo: list[object] = [linker.state, linker.clusters, linker._intake.watermarks, linker._marks]
+    todo: list[object] = [linker.state, linker.held.clusters, linker.held.intake.watermarks, linker._marks]
     while todo:
         one = todo.pop()
         if id(one) in seen or isinstance(one, type) or callable(one):

@@ -11,9 +11,9 @@ from memory_transport import MemoryTransport
 from verdict_oracle import arrivals_of, expected_lines, one_process
 
 from neardup.documents.document import Verdict
+from neardup_workers.doing.stages.verdicts.beginning.restore import Restored, restored
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
-from neardup_workers.doing.stages.verdicts.restore import Restored, restored
 from neardup_workers.doing.stages.verdicts.sources import Sources
 from neardup_workers.outside.topics.names import generation_header
 from neardup_workers.outside.topics.places import place_name

@@ -10,9 +10,9 @@ from neardup.pairs.shards import Growth
 from neardup.pairs.window_message import WireError
 from neardup_workers.doing.stages.matching.shard_table import Window, encode_window
 from neardup_workers.doing.stages.verdicts import evidence
+from neardup_workers.doing.stages.verdicts.beginning.restore import RecordsLostError, compacted
 from neardup_workers.doing.stages.verdicts.originals import read_stories
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
-from neardup_workers.doing.stages.verdicts.restore import RecordsLostError, compacted
 from neardup_workers.outside.transport.protocol import Committed, Message
 
 

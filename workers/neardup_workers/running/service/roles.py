@@ -221,10 +221,10 @@ def _linker(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
     return Made(
         worker,
         restoring=worker.restoring_partitions,
-        restored=lambda: worker.progress,
+        restored=lambda: worker.held.progress,
         observe=worker.observe,
         trim=worker.trim,
-        waiting_records=worker.waiting_records,
+        waiting_records=worker.held.waiting_records,
         close=worker.close,
         reports={"sources": lambda: worker.sources.report()},
     )

@@ -30,7 +30,7 @@ from neardup.errors import CapacityError, ConfigError, NeardupError
 from neardup.pairs.window_message import WireError
 from neardup_workers.doing.stages.agreement import Watch
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.doing.stages.verdicts.restore import RecordsLostError
+from neardup_workers.doing.stages.verdicts.beginning.restore import RecordsLostError
 from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop

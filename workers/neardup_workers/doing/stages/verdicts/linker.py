@@ -27,7 +27,7 @@ always read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -39,8 +39,9 @@ from neardup_workers.doing.stages.matching.plan import passed_growth
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import check_ends, start_offset
 from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX
-from neardup_workers.doing.stages.verdicts.clusters import Changed, Clusters
-from neardup_workers.doing.stages.verdicts.intake import Intake, LinkPlan
+from neardup_workers.doing.stages.verdicts.beginning.first import continued, disagreement
+from neardup_workers.doing.stages.verdicts.held import Decision, Held
+from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.originals import encode_step
 from neardup_workers.doing.stages.verdicts.positions import (
     Mark,
@@ -51,15 +52,14 @@ from neardup_workers.doing.stages.verdicts.positions import (
     decode_verdicts_metadata,
     encode_metadata,
 )
-from neardup_workers.doing.stages.verdicts.restore import Restored, continued, disagreement, restored
 from neardup_workers.doing.stages.verdicts.sources import Sources
-from neardup_workers.doing.stages.verdicts.state import LinkState, Taken
+from neardup_workers.doing.stages.verdicts.state import LinkState
 from neardup_workers.outside.telemetry.observer import stage
-from neardup_workers.outside.telemetry.sources import forget_sources, measure_sources
+from neardup_workers.outside.telemetry.sources import measure_sources
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import generation, generation_header
 from neardup_workers.outside.topics.signed import PARTITION, position_of
-from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs
+from neardup_workers.outside.topics.verdicts import encode_runs
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
@@ -69,10 +69,6 @@ from neardup_workers.outside.transport.protocol import (
 )
 
 _log = logging.getLogger(__name__)
-# Maximum documents of a step, which the producer sends in about a second, and pairs that end it, of half a second.
-_STEP_ROWS_MAX, _STEP_PAIRS_MAX = 50_000, 1 << 19
-# Maximum time of a turn for restoring: the group waits for the next poll.
-_RESTORE_SECONDS = 0.5
 # All offsets are committed again after this time. Kafka drops an offset after ``offsets.retention.minutes`` (a week)
 # unless the group subscribes to the topic, which is ``signed`` alone.
 _OFFSETS_SECONDS_MAX = 12 * 3600.0
@@ -85,23 +81,29 @@ class LinkWorker:
         self.member, self.plan, self.observer = member, plan, member.observer
         self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
         self.running: set[int] = set()
-        self.restoring: Iterator[Restored | int] | None = None
-        self._separate = plan.config.separate
-        self._intake = Intake(member, plan)
-        self._forget()
+        self.held = Held(member, plan)
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
         self._skipped = 0  # documents before the first linker
         self._ignored = self._largest = 0  # ignored pairs in the metrics; members of the largest cluster not yet there
-        self.progress = 0, 0  # rows that a restore has read, of about so many
         self._committed: dict[str, dict[int, Committed]] = {}
         self._trimmed: dict[int, int] = {}
         self._renewed_at: float | None = None  # when all offsets were committed
 
     @property
+    def state(self) -> LinkState:
+        """What is decided, and what waits."""
+        return self.held.state
+
+    @property
+    def sources(self) -> Sources:
+        """The ledger of sources."""
+        return self.held.sources
+
+    @property
     def ready(self) -> bool:
         """Whether the assigned partition is running, if there is one."""
-        return not self.member.waiting and not self.member.awaited and self.restoring is None
+        return not self.member.waiting and not self.member.awaited and not self.held.is_restoring
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, restore a stretch, or read and decide one step; returns the records read.
@@ -110,35 +112,31 @@ class LinkWorker:
         ``WireError``, ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
         """
         with stage(self.observer, "poll"):
-            timeout = 0.0 if self.restoring is not None else timeout_seconds
-            polled = self._intake.poll(timeout, records_max, self.state.undecided)
+            timeout = 0.0 if self.held.is_restoring else timeout_seconds
+            polled = self.held.intake.poll(timeout, records_max, self.state.undecided)
         if polled.revoked:
             self._stop()
         if self.member.waiting or self.member.awaited:
             self._assign()
-        if self.restoring is not None:
+        if self.held.is_restoring:
             with stage(self.observer, "restore"):
                 self._restore()
         if not self.running:
             return 0
         with stage(self.observer, "decode"):
-            read = self._intake.take(self.state, polled.records, records_max)
+            read = self.held.intake.take(self.state, polled.records, records_max)
         if not polled.is_joining:  # else the commit would be refused
             self._step()
-        self._intake.hold(self.state)
+        self.held.intake.hold(self.state)
         return read
 
     def restoring_partitions(self) -> list[int]:
         """Return the partitions of signed that are being restored."""
-        return [] if self.restoring is None else [PARTITION]
-
-    def waiting_records(self) -> dict[int, int]:
-        """Return the number of records of signed that wait for verdicts, by partition, if there are any."""
-        return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
+        return [PARTITION] if self.held.is_restoring else []
 
     def close(self) -> None:
         """Free the reader; never raises."""
-        self._intake.close()
+        self.held.intake.close()
 
     def trim(self) -> None:
         """Write the ledger of sources, add a mark, and trim ``links``. The matchers trim ``signed``.
@@ -154,7 +152,7 @@ class LinkWorker:
             return
         state, transport = self.state, self.member.transport
         ends = {partition: end for partition, (_, end) in transport.bounds(self.plan.topics.verdicts).items()}
-        offset, _, _ = state.committed_position(self._intake.position)
+        offset, _, _ = state.committed_position(self.held.intake.position)
         try:
             if self.sources.is_changed:
                 self._commit([], RENEWED, counts=True)
@@ -174,23 +172,16 @@ class LinkWorker:
     def observe(self) -> None:
         """Report waiting records, and the progress of each shard."""
         if self.running:
-            self._intake.observe(self.state, self.member.clock())
+            self.held.intake.observe(self.state, self.member.clock())
             measure_sources(self.observer, self.sources, self.member.clock())
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
 
     def _stop(self) -> None:
         """Decide nothing more until the partition is restored."""
-        self.running, self.restoring, self.member.awaited = set(), None, ""
-        self._forget()
-        self._intake.forget()
-
-    def _forget(self) -> None:
-        """Begin with an empty state."""
-        self.state = LinkState(self.plan.limits, self._intake.compared())
-        self.clusters = Clusters(self.plan.limits, separate=self._separate)
-        self.sources = Sources(self.plan.sources_max)
-        forget_sources(self.observer)
+        self.running, self.member.awaited = set(), ""
+        self.held.forget()
+        self.held.intake.forget()
 
     def _assign(self) -> None:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
@@ -236,12 +227,7 @@ class LinkWorker:
         self._committed, self._trimmed, self._renewed_at = {**known, topics.signed: {PARTITION: signed}}, {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
         self._check_gaps(starts, firsts)
-        self._intake.follow(
-            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row,
-            metadata.growth,
-        )  # fmt: skip
-        self.restoring = restored(transport, self.plan, self._intake.compared(), signed, verdicts)
-        self.progress = 0, 2 * (metadata.arrivals - metadata.first)  # in verdicts, and in signed
+        self.held.follow(signed, verdicts, {partition: max(at, firsts[partition]) for partition, at in starts.items()})
         self.member.awaited, self.member.waiting = "", set()
 
     def _wait_for(self, what: str) -> None:
@@ -287,61 +273,46 @@ class LinkWorker:
             )
 
     def _restore(self) -> None:
-        """Restore for ``_RESTORE_SECONDS``; begin to read when the restore is complete."""
-        assert self.restoring is not None, "nothing is restored"
-        until = self.member.clock() + _RESTORE_SECONDS
-        while True:
-            try:
-                loaded = next(self.restoring)
-            except UnreachableError:
-                self.member.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
-                raise
-            if isinstance(loaded, Restored):
-                self.state, self.clusters, self.sources = loaded
-                self.restoring, self.running, self._ignored = None, {PARTITION}, 0
-                self.observer.count("restored_documents", self.state.decisions.end)
-                self._intake.resume()
-                return
-            self.progress = self.progress[0] + loaded, self.progress[1]
-            if self.member.clock() >= until:
-                return
+        """Restore a stretch; begin to read when the restore is complete."""
+        try:
+            if self.held.restore():
+                self.running, self._ignored = {PARTITION}, 0
+                self.held.intake.resume()
+        except UnreachableError:
+            self.member.waiting = {PARTITION}
+            self.held.forget()
+            raise
 
     def _step(self) -> None:
         """Decide and publish the arrivals that can be decided."""
-        state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
-        taken = state.take(watermarks.watermark(_STEP_PAIRS_MAX), _STEP_ROWS_MAX)
-        if taken is None:
+        held = self.held
+        decision = held.decide()
+        if decision is None:
             return
-        with stage(self.observer, "decide"):
-            try:
-                decided = self._intake.unless_fenced(lambda: state.decide(taken, watermarks.gaps))
-                stories = state.stories(self.plan.config.signing_fingerprint)
-            except BaseException:
-                state.undo()
-                raise
-            changed = self.clusters.change(decided, state.decisions.stream_time)
-            messages = [
-                Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
-                for run in encode_runs(decided, separate=self._separate)
-            ]
-            partitions = self.plan.cluster_partitions
-            messages += [Message(topics.clusters, partition_of_key(k, partitions), v, k) for k, v in changed.messages()]
-            step = state.arrivals if stories else self._written
-            sent = (*stories, encode_step(step)) if stories else ()
-            messages += [Message(topics.originals, PARTITION, value, key) for key, value in sent]
-            ended = state.ended_stories()
         try:
-            self._commit(messages, step=step, counts=self.sources.is_due)
+            step = held.state.arrivals if decision.stories else self._written
+            self._commit(self._messages(decision, step), step=step, counts=held.sources.is_due)
         except AbortedError:
-            state.undo()
+            held.undo()
             self.member.aborted_in_row += 1
             return
         self.member.aborted_in_row, self._written = 0, step
+        held.commit(decision)
+        self._report(decision)
+
+    def _messages(self, decision: Decision, step: int) -> list[Message]:
+        """Return what an open step publishes; ``step`` is its name in ``originals``."""
+        topics, partitions = self.plan.topics, self.plan.cluster_partitions
         with stage(self.observer, "decide"):
-            state.commit()
-            self.clusters.commit(changed)
-            self.sources.count(decided, ended, state.decisions.first, state.decisions.end)
-        self._report(taken, decided, changed)
+            messages = [
+                Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
+                for run in encode_runs(decision.rows, separate=self.plan.config.separate)
+            ]
+            changed = decision.clusters.messages()
+            messages += [Message(topics.clusters, partition_of_key(k, partitions), v, k) for k, v in changed]
+            sent = (*decision.stories, encode_step(step)) if decision.stories else ()
+            messages += [Message(topics.originals, PARTITION, value, key) for key, value in sent]
+        return messages
 
     def _commit(
         self, messages: list[Message], outcome: str = COMMITTED, step: int | None = None, *, counts: bool = False
@@ -349,7 +320,7 @@ class LinkWorker:
         """Publish with the offsets that have changed, at times with all; ``step`` is the last one in ``originals``.
         With ``counts``, write the ledger of sources, too. Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
-        offset, row, arrivals = state.committed_position(self._intake.position)
+        offset, row, arrivals = state.committed_position(self.held.intake.position)
         first, counted = state.decisions.first, state.arrivals if counts else self._counted
         mark = self._marks.oldest(min(first, self.sources.first))
         if counts:
@@ -358,12 +329,12 @@ class LinkWorker:
         time = state.decisions.stream_time
         metadata = SignedMetadata(
             row, arrivals, mark.arrivals, None if time == NO_TIME else time,
-            self._intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
+            self.held.intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
             self._written if step is None else step, counted, self._skipped,
         )  # fmt: skip
         now = {
             topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},
-            topics.links: {partition: Committed(at, "") for partition, at in self._intake.starts(state).items()},
+            topics.links: {partition: Committed(at, "") for partition, at in self.held.intake.starts(state).items()},
             topics.verdicts: {
                 s: Committed(mark.ends.get(s, 0), encode_metadata(VerdictsMetadata(decided, mark.decided.get(s, -1))))
                 for s, decided in state.decided_offsets().items()
@@ -383,16 +354,16 @@ class LinkWorker:
         if renews:
             self._renewed_at = at_seconds
 
-    def _report(self, taken: Taken, decided: DecidedRows, changed: Changed) -> None:
+    def _report(self, step: Decision) -> None:
         """Report a committed step."""
-        observer, now = self.observer, self.member.clock()
+        observer, now, decided = self.observer, self.member.clock(), step.rows
         statuses = np.bincount(decided.verdicts.statuses, minlength=len(STATUSES))
         observer.count("documents", len(decided.numbers))
         for status, count in zip(STATUSES, statuses.tolist(), strict=True):
             observer.count("verdicts", count, status)
-        times, counts = np.array(taken.arrived).T
+        times, counts = np.array(step.taken.arrived).T
         observer.sample("verdict_seconds", np.repeat(np.maximum(0.0, now - times / 1e3), counts))
-        sizes = changed.sizes()
+        sizes = step.clusters.sizes()
         observer.sample("cluster_size", sizes)
         self._largest = max([self._largest, *sizes])
         observer.count("incomplete", int(decided.incomplete.sum()))

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from neardup_workers.doing.stages.agreement import check_agreed
 from neardup_workers.doing.stages.transaction import transact
+from neardup_workers.doing.stages.verdicts.beginning.first import last_record, last_verdicts
 from neardup_workers.doing.stages.verdicts.positions import decode_verdicts_metadata
-from neardup_workers.doing.stages.verdicts.restore import last_record, last_verdicts
 from neardup_workers.outside.display.printing import time_text
 from neardup_workers.outside.options.running import ReplayOptions
 from neardup_workers.outside.process.exits import Exit, Failure
