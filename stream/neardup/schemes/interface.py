@@ -263,6 +263,9 @@ class Scheme(NamedTuple, Generic[PlanT]):
     defaults: Mapping[str, object] = MappingProxyType({})
     # the signals of a document but its text, by number less 1: they join stories and drop nothing
     signals: tuple[str, ...] = ()
+    # the similarities of m pairs by each signal, the text's first (``float64[m]`` by name, NaN where one side lacks
+    # it), whatever their thresholds; None: a scheme with one signal
+    strengths: Callable[[Evidence, Evidence, PlanT], Mapping[str, npt.NDArray[np.float64]]] | None = None
     # the elements of evidence, which a measure may weigh by what the stream has; None: the scheme does not know
     elements: Callable[[Evidence, PlanT], Features] | None = None
     # a document that only probes, changed so that it can be compared; None: it is compared as it is

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from neardup.errors import ConfigError
-from neardup.pairs.evaluation.thresholds import propose
+from neardup.pairs.evaluation import thresholds
+from neardup.pairs.evaluation.thresholds import calibrated, interval_of, propose
 
 
 def test_a_threshold_between_the_two_kinds_makes_no_error():
@@ -49,3 +50,25 @@ def test_pairs_that_are_judged_alike_propose_nothing():
         propose(np.array([0.4, 0.5]), np.array([True, True]))
     with pytest.raises(ConfigError, match="judge more pairs"):
         propose(np.empty(0), np.empty(0, np.bool_))
+
+
+def test_the_interval_is_the_same_in_parts_and_holds_the_change_of_the_answers(monkeypatch):
+    """Whatever part of the resamples is in memory at once."""
+    rng = np.random.default_rng(1)
+    similarity = rng.random(200)
+    same = rng.random(200) < similarity
+    whole = interval_of(similarity, same)
+    monkeypatch.setattr(thresholds, "_CELLS", 600)
+    assert interval_of(similarity, same) == whole
+    assert whole[0] < 0.5 < whole[1]
+
+
+def test_each_signal_is_calibrated_by_the_pairs_that_have_it():
+    """One of too few pairs, or of pairs judged alike, has no threshold, and says how many it has."""
+    same = np.array([True, False, True, False])
+    by_signal = {"text": np.array([0.9, 0.1, 0.8, 0.2]), "title": np.array([0.7, np.nan, 1.5, np.nan])}
+    found = calibrated(by_signal, same)
+    assert found["text"][:1] + found["text"][3:] == (0.5, 2, 2, 0, 0)
+    assert (found["text"].low, found["text"].high) == (0.2, 0.8)
+    assert found["title"] == (None, None, None, 2, 0, None, None)
+    assert calibrated(by_signal, same, pairs_min=5)["text"] == (None, None, None, 2, 2, None, None)

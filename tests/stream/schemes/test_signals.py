@@ -11,6 +11,7 @@ from neardup import Config, ConfigError, Deduplicator, Document, Verdict
 from neardup.features.meaning.static_model import DIMENSION
 from neardup.pairs.json_lines import Fields, decode_document, encode_matches
 from neardup.pairs.pipeline import match_step
+from neardup.pairs.signing import Signer
 from neardup.schemes.kinds import signals
 
 SCHEME = "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,hours=2"
@@ -148,3 +149,22 @@ def test_a_model_makes_the_vectors_of_titles_that_documents_lack(monkeypatch: py
     assert [one.signal for one in dedup.decide(given)] == [None, None, "vector"]
     assert texts == ["even", "odd"]
     assert dedup.decide([Document("d", "A text of an odd length, and no title.")])[0].signal == "vector"
+
+
+def test_each_signal_of_a_pair_is_measured_whatever_its_threshold() -> None:
+    """A side that lacks a signal has none of it, and the first that makes the pair is one of them."""
+    config = Config(scheme=SCHEME, verify="exact")
+    given = [
+        Document("a", FIRST, 0.0, title="Ferry stays in port", vector=VECTOR, picture=PICTURE),
+        Document("b", FIRST + " Again.", 0.0, title="Minister resigns", vector=[4.0, 3.0, 2.0, 1.0]),
+        Document("c", OTHER, 9e9, title="Ferry stays in the port", picture="ff00ff00ff00ff01"),
+    ]
+    evidence = Signer(config).sign(given).batch.evidence
+    older, newer = (evidence.select(np.array(rows)) for rows in ([0, 0], [1, 2]))
+    found = signals.SCHEME.strengths(newer, older, config.plan)
+    assert list(found) == ["text", "title", "vector", "picture"]
+    assert found["vector"][0] == pytest.approx(2 / 3, abs=1e-3)
+    assert found["picture"][1] == 63 / 64
+    assert np.isnan([found["vector"][1], found["picture"][0]]).all()
+    assert found["text"][0] > 0.8 > 0.2 > found["text"][1]
+    assert found["title"][1] > 0.6 > 0.3 > found["title"][0]

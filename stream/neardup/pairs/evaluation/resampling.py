@@ -29,12 +29,20 @@ def resampled(sums: Floats, units: Ints) -> Floats | None:
         sums: k numbers of each of n rows, ``float64[k, n]``.
         units: the unit of each row, ``int64[n]``.
     """
+    drawn = draws(units)
+    if drawn is None:
+        return None
+    groups, times = drawn
+    of_group = np.stack([np.bincount(groups, row, len(times)) for row in sums])
+    return np.asarray(of_group @ times, np.float64)
+
+
+def draws(units: Ints) -> tuple[Ints, Floats] | None:
+    """Return the group of each of n rows, ``int64[n]``, and how often each group is in each resample,
+    ``float64[groups, RESAMPLES]``; ``None`` with a single unit. Arguments are those of ``resampled``."""
     unit_of = np.unique(units, return_inverse=True)[1]
     groups = min(_GROUPS_MAX, int(unit_of.max(initial=-1)) + 1)
-    if groups < 2:
-        return None
-    of_group = np.stack([np.bincount(unit_of % groups, row, groups) for row in sums])
-    return np.asarray(of_group @ _poisson(groups, RESAMPLES), np.float64)
+    return None if groups < 2 else (unit_of % groups, _poisson(groups, RESAMPLES))
 
 
 def interval(drawn: Floats) -> tuple[list[float], list[float]]:

@@ -6,16 +6,19 @@ With weight w a false pair costs w and a missed one 1 - w, as in ``neardup.schem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import ConfigError
-from neardup.pairs.evaluation.resampling import interval, resampled
+from neardup.pairs.evaluation.resampling import RESAMPLES, draws, interval
 
 # Digits of a threshold, at most: those of a similarity as it is shown.
 _DIGITS_MAX = 4
+# Numbers of pairs in resamples that are in memory at once.
+_CELLS = 1 << 22
 
 
 class Proposed(NamedTuple):
@@ -30,6 +33,19 @@ class Proposed(NamedTuple):
     different: int
     missed: int
     false: int
+
+
+class Calibrated(NamedTuple):
+    """A threshold with the ends of its interval, and what it does with judged pairs, as ``Proposed``; ``None`` where
+    too few were judged, or all alike."""
+
+    threshold: float | None
+    low: float | None
+    high: float | None
+    same: int
+    different: int
+    missed: int | None
+    false: int | None
 
 
 def propose(similarity: npt.NDArray[np.float64], same: npt.NDArray[np.bool_], false_weight: float = 0.5) -> Proposed:
@@ -84,18 +100,57 @@ def interval_of(
     """
     order = np.argsort(similarity, kind="stable")
     similarity, same = similarity[order], same[order]
-    drawn = resampled(np.eye(len(same)), np.arange(len(same)))
-    assert drawn is not None, "pairs of both kinds are two"
+    found = draws(np.arange(len(same)))
+    assert found is not None, "pairs of both kinds are two"
+    groups, times = found
     edges = np.unique(np.concatenate([[0.0], similarity, [1.0]]))
-    below = np.searchsorted(similarity, edges[1:])
-    sums = [np.vstack([np.zeros(drawn.shape[1]), np.cumsum(drawn * kind[:, None], axis=0)]) for kind in (same, ~same)]
-    missed, false = sums[0][below], sums[1][-1] - sums[1][below]
-    widths = np.diff(edges)
-    costs = false_weight * false + (1 - false_weight) * missed - 1e-9 * widths[:, None]  # of equal ones the widest
-    best = np.argmin(costs, axis=0)
-    ends = np.where((sums[0][-1] > 0) & (sums[1][-1] > 0), np.stack([edges[best], edges[best + 1]]), np.nan)
+    below, widths = np.searchsorted(similarity, edges[1:]), np.diff(edges)
+    ends, columns = np.empty((2, RESAMPLES)), max(1, _CELLS // len(same))
+    for begin in range(0, RESAMPLES, columns):
+        part = slice(begin, begin + columns)
+        drawn = times[groups, part]
+        sums = [
+            np.vstack([np.zeros(drawn.shape[1]), np.cumsum(drawn * kind[:, None], axis=0)]) for kind in (same, ~same)
+        ]
+        missed, false = sums[0][below], sums[1][-1] - sums[1][below]
+        # Of equal ones the widest.
+        costs = false_weight * false + (1 - false_weight) * missed - 1e-9 * widths[:, None]
+        best = np.argmin(costs, axis=0)
+        has_both = (sums[0][-1] > 0) & (sums[1][-1] > 0)
+        ends[:, part] = np.where(has_both, np.stack([edges[best], edges[best + 1]]), np.nan)
     lows, highs = interval(ends)
     return lows[0], highs[1]
+
+
+def calibrated(
+    by_signal: Mapping[str, npt.NDArray[np.float64]],
+    same: npt.NDArray[np.bool_],
+    false_weight: float = 0.5,
+    pairs_min: int = 2,
+) -> dict[str, Calibrated]:
+    """Return the threshold of each signal by the judged pairs of which both sides have it.
+
+    Args:
+        by_signal: ``float64[n]`` by the name of a signal, each in [0, 1] or NaN.
+        same: ``bool[n]``, whether the pair was judged to be one.
+        false_weight: as for ``propose``.
+        pairs_min: a signal of fewer pairs has no threshold.
+
+    >>> found = calibrated({"text": np.array([0.3, 0.9]), "title": np.array([0.5, np.nan])}, np.array([False, True]))
+    >>> found["text"][:3], found["title"][:3]
+    ((0.6, 0.3, 0.9), (None, None, None))
+    """
+    out = {}
+    for name, similarity in by_signal.items():
+        known = ~np.isnan(similarity)
+        values, answers = np.clip(similarity[known], 0.0, 1.0), same[known]
+        counts = int(answers.sum()), int((~answers).sum())
+        out[name] = Calibrated(None, None, None, *counts, None, None)
+        if min(counts) > 0 and sum(counts) >= pairs_min:
+            found, ends = propose(values, answers, false_weight), interval_of(values, answers, false_weight)
+            low, high = (round(end, _DIGITS_MAX) for end in ends)
+            out[name] = Calibrated(found.threshold, low, high, *counts, found.missed, found.false)
+    return out
 
 
 def _shortest(wanted: float, low: float, high: float) -> float:

@@ -11,7 +11,7 @@ of the two documents differ by at most ``hours``: then they tell the same story,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import mmh3
@@ -281,21 +281,36 @@ def keys(evidence: Evidence, plan: SignalPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: SignalPlan) -> Common:
     """What the texts have in common, the keys of all signals, and the first signal that makes a pair."""
-    text, width = sets.common(_text(a, plan), _text(b, plan), plan.text), plan.text.width
+    text = sets.common(_text(a, plan), _text(b, plan), plan.text)
     keys, signals = text.keys.copy(), np.zeros(len(text.keys), np.uint8)
     strengths = np.zeros(len(signals))
     apart = np.abs(_times(a, plan) - _times(b, plan))
     is_near = ~(apart > plan.seconds)  # also without a time
-    for part in plan.parts:
-        rows = np.flatnonzero(part.is_there(a.fixed, width) & part.is_there(b.fixed, width))
-        if not len(rows):
-            continue
-        both = part.scheme.common(part.evidence(a.fixed[rows]), part.evidence(b.fixed[rows]), part.plan)
+    for part, rows, both in _compared(a, b, plan):
         keys[rows] += both.keys
         is_met = both.conditions & (both.similarity >= part.plan.tuning.score_min)
         is_met &= is_near[rows] & (signals[rows] == 0)
         signals[rows[is_met]], strengths[rows[is_met]] = part.number, both.similarity[is_met]
     return Common(keys, text.conditions, text.similarity, signals, strengths)
+
+
+def strengths(a: Evidence, b: Evidence, plan: SignalPlan) -> dict[str, npt.NDArray[np.float64]]:
+    """The similarities of pairs by the text and by each signal, NaN where one of the two lacks it."""
+    out = {"text": sets.common(_text(a, plan), _text(b, plan), plan.text).similarity}
+    out |= {part.name: np.full(len(a.fixed), np.nan) for part in plan.parts}
+    for part, rows, both in _compared(a, b, plan):
+        out[part.name][rows] = both.similarity
+    return out
+
+
+def _compared(a: Evidence, b: Evidence, plan: SignalPlan) -> Iterator[tuple[Part, npt.NDArray[np.int64], Common]]:
+    """Yield each signal, the pairs of which both sides have it, and what these have in common by it."""
+    width = plan.text.width
+    for part in plan.parts:
+        rows = np.flatnonzero(part.is_there(a.fixed, width) & part.is_there(b.fixed, width))
+        if len(rows):
+            one, other = part.evidence(a.fixed[rows]), part.evidence(b.fixed[rows])
+            yield part, rows, part.scheme.common(one, other, part.plan)
 
 
 def said(newer: Evidence, older: Evidence, plan: SignalPlan) -> Said | None:
@@ -365,4 +380,5 @@ SCHEME = Scheme(
     probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,
     signals=values.SIGNALS,
+    strengths=strengths,
 )  # fmt: skip

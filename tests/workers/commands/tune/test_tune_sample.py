@@ -145,13 +145,6 @@ def sample(tmp_path):
     return path
 
 
-def judged_file(tmp_path, *lines):
-    """A file of judged pairs: two ids and the answer in each."""
-    path = tmp_path / "judged.jsonl"
-    path.write_text("".join(json.dumps({"older": a, "newer": b, "same": same}) + "\n" for a, b, same in lines))
-    return path
-
-
 def jaccard(a, b):
     """The Jaccard similarity of two texts of the sample, as sets of five characters."""
     one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in (dict(PAIRS)[a], dict(PAIRS)[b]))
@@ -177,48 +170,6 @@ def test_a_sample_shows_pairs_around_several_thresholds(sample):
     assert "judged" not in tables
 
 
-def test_judged_pairs_propose_a_threshold(sample, tmp_path):
-    """It lies between the pair judged different and the one judged the same, also of pairs below every threshold; the
-    table says what it does with them."""
-    judged = judged_file(tmp_path, ("a", "b", True), ("d", "c", False), ("e", "f", "no"))
-    found = json.loads(shown_by("--sample", sample, "--judged", judged, "--json"))
-    assert found["proposed"] == {
-        "threshold": 0.7, "low": pytest.approx(jaccard("c", "d")), "high": pytest.approx(jaccard("a", "b")),
-        "same": 1, "different": 2, "missed": 0, "false": 0,
-    }  # fmt: skip
-    assert [(row["same"], row["different"]) for row in found["thresholds"]][::3] == [(1, 1), (1, 0), (1, 0)]
-    tables = shown_by("--sample", sample, "--judged", judged)
-    for words in ("--threshold 0.7", "0 of 1", "0 of 2", "judged the same", "interval of 95%"):
-        assert words in tables
-
-
-def test_a_weight_of_false_pairs_moves_the_proposal(sample, tmp_path):
-    """Where the answers contradict the similarities, a dear false pair raises the threshold, a dear miss lowers it."""
-    judged = judged_file(tmp_path, ("a", "b", False), ("c", "d", True))
-    fields = "--sample", sample, "--judged", judged, "--json", "--set"
-    high, low = (json.loads(shown_by(*fields, f"false_weight={weight}"))["proposed"] for weight in ("0.9", "0.1"))
-    assert (high["false"], high["missed"]) == (0, 1)
-    assert (low["false"], low["missed"]) == (1, 0)
-    assert low["threshold"] <= jaccard("c", "d") < jaccard("a", "b") < high["threshold"]
-
-
-def test_judged_lines_that_say_nothing_are_counted(sample, tmp_path):
-    """Lines of another form and pairs of other documents; a file without a pair of the sample is refused, and so is one
-    whose pairs are judged alike, or that comes without a sample."""
-    judged = judged_file(tmp_path, ("a", "b", True), ("c", "d", False), ("a", "z", True), ("a", "c", "perhaps"))
-    assert json.loads(shown_by("--sample", sample, "--judged", judged, "--json"))["left_out"] == {
-        "judged pairs of documents that the sample lacks": 1,
-        "judged lines without older, newer and same (true or false)": 1,
-    }
-    other = judged_file(tmp_path, ("x", "y", True))
-    assert "holds no judged pair of the sample (1 judged pairs of documents" in refused_with(
-        "--sample", sample, "--judged", other
-    )
-    alike = judged_file(tmp_path, ("a", "b", True))
-    assert "a threshold needs pairs judged both ways" in refused_with("--sample", sample, "--judged", alike)
-    assert "give its documents with --sample" in refused_with("--judged", alike)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -231,12 +182,3 @@ def test_pairs_are_shown_whatever_the_scheme_of_texts(sample, settings):
     """The settings of the scheme that fix a recall or a shape at another threshold make no difference."""
     found = json.loads(shown_by("--sample", sample, "--scheme", *settings, "--json"))["thresholds"]
     assert found[0]["pairs"] >= 1
-
-
-def test_a_refused_document_shifts_no_judged_pair(sample, tmp_path):
-    """An empty text before the pair has no signature; the similarities are those of the named documents."""
-    path = tmp_path / "with_empty.jsonl"
-    path.write_text('{"id":"0","text":""}\n' + sample.read_text())
-    judged = judged_file(tmp_path, ("a", "b", True), ("c", "d", False))
-    found = json.loads(shown_by("--sample", path, "--judged", judged, "--json"))["proposed"]
-    assert (found["low"], found["high"]) == (pytest.approx(jaccard("c", "d")), pytest.approx(jaccard("a", "b")))

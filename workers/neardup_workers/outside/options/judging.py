@@ -26,12 +26,6 @@ class TuneOptions(CommandOptions):
         list[str] | None,
         typer.Option("--sample", metavar="PATH", help="advise a length of shingles, and show pairs by threshold"),
     ] = None
-    judged: Annotated[
-        str | None,
-        typer.Option(
-            "--judged", metavar="FILE", help="pairs of the sample with a field same: propose a threshold from them"
-        ),
-    ] = None
     family: Annotated[
         str | None,
         typer.Option("--family", metavar="NAME", help="propose a cascade of AND and OR for a family of functions"),
@@ -55,26 +49,26 @@ class TuneOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
-class CalibrateOptions:
-    """The arguments of ``calibrate``, which has no settings."""
+class CalibrateOptions(CommandOptions):
+    """The arguments of ``calibrate``: pairs that were judged, or with ``field`` pairs that a field judges."""
 
     pairs: Annotated[
         str,
         typer.Argument(
             metavar="PAIRS",
-            help="what run or probe wrote, or - for standard input; with --clusters the verdicts of dedup",
+            help="pairs with a field same, true or false; with --field what run or probe wrote, with --clusters "
+            "verdicts of dedup; - for standard input",
             show_default=False,
         ),
     ]
     documents: Annotated[
         list[str],
-        typer.Option(
-            "--documents", metavar="FILE", help="JSON Lines or table it was made from; may stand several times"
-        ),
+        typer.Option("--documents", metavar="FILE", help="the documents of the pairs; may stand several times"),
     ]
     field: Annotated[
-        str, typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs")
-    ]
+        str | None,
+        typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs"),
+    ] = None
     kind: Annotated[str, typer.Option("--kind", help="what it holds: number, date (ISO 8601, in days) or text")] = (
         "number"
     )

@@ -21,6 +21,7 @@ REMOVED: dict[str, str] = {
     "html_processes": "give --sign-threads N, which also bounds the processes that extract texts",
     "html_seconds": "the extraction of a page is given up after 10 seconds",
     "id_field": "give --fields id=NAME",
+    "judged": "neardup calibrate FILE --documents SAMPLE proposes a threshold of each signal",
     "reports_max": "give --rejects FILE for all refusals",
     "source_field": "give --fields source=NAME",
     "text_field": "give --fields text=NAME",

@@ -150,25 +150,34 @@ def tune_command(options: TuneOptions, given: Given) -> None:
     from neardup_workers.running.commands.tune import curve as tune
     from neardup_workers.running.commands.tune import sample as tune_sample
 
-    if options.judged is not None and not options.sample:
-        raise Failure(Exit.USAGE, "--judged names pairs of a sample: give its documents with --sample")
     family = import_module("neardup_textbook.commands.family") if options.family_values else None
     asked = None if family is None else family.question(options)
     if family is not None and not options.sample:
         family.show(asked, plot=options.plot, as_json=options.as_json)
     elif family is None and options.sample and options.plot is None:
-        tune_sample.show(load(given, options.config), options.sample, judged=options.judged, as_json=options.as_json)
+        tune_sample.show(load(given, options.config), options.sample, as_json=options.as_json)
     elif options.sample:
         raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
     else:
         tune.show(tune.read(given, options.config), plot=options.plot, as_json=options.as_json)
 
 
-@app.command("calibrate", cls=HelpCommand, epilog=_EPILOG)
+@app.command("calibrate", cls=SettingsCommand, epilog=_EPILOG)
 @command_of(CalibrateOptions)
 def calibrate_command(options: CalibrateOptions, given: Given) -> None:
-    """Show how many pairs of each similarity are true, judged by a field that was not scored."""
-    import_module("neardup_textbook.commands.calibrate").run(options)
+    """Show from which similarity on pairs are true: the threshold of each signal by judged pairs, with an interval.
+
+    With --field no pair was judged: a field that was not scored says how many pairs of each similarity are true.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.evaluate import judged
+
+    if options.field is None and options.clusters:
+        raise Failure(Exit.USAGE, "--clusters has no pairs that were judged: give --field, by which it judges")
+    if options.field is None:
+        judged.run(options, load(given, options.config))
+    else:
+        import_module("neardup_textbook.commands.calibrate").run(options)
 
 
 @app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)

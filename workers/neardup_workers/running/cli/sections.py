@@ -25,7 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "quotes": "show the quotes that texts share, two books for example",
         "audit": "measure what run or dedup missed, on a sample",
         "evaluate": "compare pairs or clusters with known ones",
-        "calibrate": "show how many pairs of each similarity are true",
+        "calibrate": "find the threshold of each signal from judged pairs",
         "passages": "list the texts that documents repeat, such as menus",
         "learn-order": "learn which tokens are frequent, for scheme prefix",
     },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -32,28 +31,27 @@ SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
 _LENGTHS_AROUND = 2
 
 
-def show(settings: Settings, paths: Sequence[str], *, judged: str | None, as_json: bool) -> None:
+def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
     """Print the advice of a sample.
 
     Args:
         settings: reading, scheme and shingles.
         paths: the sample.
-        judged: a file of judged pairs, which propose a threshold; none, and pairs are shown only.
         as_json: print one JSON object.
 
     Raises:
-        Failure: a path cannot be read, or holds no judged pair of the sample.
-        ConfigError: there is no text, or all pairs are judged alike.
+        Failure: a path cannot be read.
+        ConfigError: there is no text.
     """
     if fields_of(settings).kind != "text":
         raise Failure(
             Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
         )
     with Compiling(say):
-        _show(settings, list(_documents(settings, paths)), judged=judged, as_json=as_json)
+        _show(settings, list(_documents(settings, paths)), as_json=as_json)
 
 
-def _show(settings: Settings, documents: Sequence[Document], *, judged: str | None, as_json: bool) -> None:
+def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -> None:
     values, tables = ({}, []) if SCHEMES[settings.scheme].shared else _shingles(settings, documents)
     cost, keys = _cost(settings, documents)
     rows = [
@@ -69,12 +67,9 @@ def _show(settings: Settings, documents: Sequence[Document], *, judged: str | No
         remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
         rows.append(("recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"))
     tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", rows))
-    compared, left_out = thresholds.Compared(settings, documents), Counter[str]()
-    found, answers = thresholds.around(compared), None
-    if judged is not None:
-        answers = thresholds.judged(judged, compared, left_out, settings.false_weight or 0.5)
-    values |= {**thresholds.summary(found, answers), "left_out": dict(left_out)}
-    tables += thresholds.tables(found, answers, documents)
+    found = thresholds.around(thresholds.Compared(settings, documents))
+    values["thresholds"] = thresholds.summary(found)
+    tables += thresholds.tables(found, documents)
     print_found(values, tables, as_json=as_json)
 
 
