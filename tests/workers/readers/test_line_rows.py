@@ -48,13 +48,14 @@ def test_rows_of_lines_are_the_entries_of_each_line(
 
 
 def test_flat_lines_come_as_rows_of_a_chunk(tmp_path: Path) -> None:
-    """512 at a time; a chunk with another line comes one by one."""
+    """2,048 at a time; of a chunk with another line, 256 lines at most come one by one."""
     path = tmp_path / "in.jsonl"
-    path.write_bytes(b"\n".join([*FLAT[:1] * 1024, OTHERS[1], *FLAT[:1] * 99, b""]))
+    path.write_bytes(b"\n".join([*FLAT[:1] * 2148, OTHERS[1], *FLAT[:1] * 1947, b""]))
     parts = list(reader(Settings(input_format="lines")).parts([str(path)]))
-    assert [len(part) for part in parts if isinstance(part, LineRows)] == [512, 512]
-    assert len([part for part in parts if isinstance(part, Entry)]) == 100
-    assert parts[1][-1].line == 1024
+    assert [len(part) for part in parts if isinstance(part, LineRows)] == [2048, 256, 512, 1024]
+    assert len([part for part in parts if isinstance(part, Entry)]) == 256
+    numbers = [entry.line for part in parts for entry in (part if isinstance(part, LineRows) else [part]) if entry]
+    assert numbers == list(range(1, 4097))
 
 
 @given(st.lists(st.sampled_from([b"a", b"", b" ", b"bb"]), max_size=20), st.integers(1, 7))

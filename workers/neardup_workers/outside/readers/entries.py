@@ -67,6 +67,9 @@ LEFT_OUT = frozenset((
 BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))
 
+# Lines that are decoded one by one at most, because one of them is not flat.
+_LINES_APART = 256
+
 # A line and its number -> its document, or why it has none.
 Decode = Callable[[bytes, int], Document | Reason]
 
@@ -266,18 +269,27 @@ def reason_of_line(reason: str) -> str:
 def line_rows(
     path: str, source: str, run: Run, fields: Fields, decode: Decode, *, names: bool
 ) -> Iterator[Run | LineRows]:
-    """Yield a run in chunks of the size that the library signs: as rows, or as a run with a line to decode by itself.
+    """Yield a run in chunks of the size that the library signs: as rows, or as a short run with a line to decode by
+    itself.
 
     With ``names``, a line without an id is named by its position.
     """
     count = len(run.raws)
     sizes = np.fromiter(map(len, run.raws), np.int64, count)
     chunks = np.cumsum(sizes) // CHUNK_CHARACTERS * count + np.arange(count) // CHUNK_DOCUMENTS
-    for begin, end in pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), count)):
+    bounds = list(pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), count)))
+    bounds.reverse()
+    while bounds:
+        begin, end = bounds.pop()
         part = Run(run.number + begin, run.raws[begin:end])
         named = partial(_names, path, part) if names else None
         decoded = _columns(part, fields, named)
-        yield part if decoded is None else LineRows(source, part.number, part.raws, decoded, decode)
+        if decoded is not None:
+            yield LineRows(source, part.number, part.raws, decoded, decode)
+        elif end - begin > _LINES_APART:
+            bounds += (((begin + end) // 2, end), (begin, (begin + end) // 2))
+        else:
+            yield part
 
 
 def _columns(run: Run, fields: Fields, named: Callable[[], list[bytes | None]] | None) -> Decoded | None:
