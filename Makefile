@@ -61,7 +61,7 @@ types: $(STAMP)  ## the types alone
 	$(BIN)/mypy
 
 quick: $(STAMP)  ## the quick tests alone, with ROOM too
-	$(BIN)/python -m pytest -q -p no:schemathesis --hypothesis-profile quick -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
+	$(BIN)/python -m pytest -q --hypothesis-profile quick -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
 
 test: $(STAMP)  ## style, types and tests: all of them, then the sum
 	@$(BIN)/python tests/support/sources/all_parts.py

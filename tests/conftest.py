@@ -70,12 +70,16 @@ LONGEST = (
     "stream/test_config.py",
     "stream/table/test_table.py",
     "workers/stages/test_shard_table.py",
-    "kafka/torture/test_torture.py",
-    "kafka/transport/test_transport_laws.py",
     "kafka/transport/test_kafka_rights.py",
+    "kafka/workers/test_workers_kafka.py",
+    "kafka/growth/test_kafka_growth.py",
+    "kafka/transport/test_kafka_secured.py",
+    "kafka/workers/test_bench_kafka.py",
+    "kafka/torture/test_torture.py",
+    "kafka/workers/test_kafka_verdicts.py",
+    "kafka/transport/test_transport_laws.py",
     "kafka/torture/test_soak.py",
     "kafka/workers/test_scrape.py",
-    "kafka/workers/test_kafka_verdicts.py",
 )
 
 

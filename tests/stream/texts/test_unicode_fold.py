@@ -21,22 +21,6 @@ from neardup.features.texts.normalize import NormalForm, code_points, normalize,
 
 FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=4)]
 COMPOSING = [form for form in FORMS if form.nfkc and form.fold_space]
-# Code points without a meaning are all alike: one block in sixteen, and all of them in ``make torture``.
-EVERY = [
-    chr(c)
-    for c in range(0x110000)
-    if not 0xD800 <= c < 0xE000 and (SEEDS > 1 or unicodedata.category(chr(c)) not in {"Cn", "Co"} or not c >> 8 & 15)
-]
-MARKS = [c for c in EVERY if unicodedata.combining(c)]
-# Second code points of canonical decompositions that are no marks, and conjoining vowels and finals of Hangul.
-SECONDS = sorted(
-    {
-        chr(int(parts[1], 16))
-        for parts in (unicodedata.decomposition(c).split() for c in EVERY)
-        if len(parts) == 2 and "<" not in parts[0] and not unicodedata.combining(chr(int(parts[1], 16)))
-    }
-    | set("\u1161\u1175\u11a7\u11a8\u11c2")
-)
 # Of a few of these, long runs of marks are made.
 LONG_RUNS = "aé\u1fb3ệß\u0301\u0323\u0f73\u0f74\uff9e\u0345\u0344\u0f71\u3099\u0334\u037a"
 MIXED = st.text(
@@ -51,11 +35,35 @@ MIXED = st.text(
 
 
 @cache
+def every() -> list[str]:
+    """Code points. Those without a meaning are all alike: one block in sixteen, and all of them in ``make torture``."""
+    return [
+        chr(c)
+        for c in range(0x110000)
+        if not 0xD800 <= c < 0xE000
+        and (SEEDS > 1 or unicodedata.category(chr(c)) not in {"Cn", "Co"} or not c >> 8 & 15)
+    ]
+
+
+@cache
+def marks() -> list[str]:
+    return [c for c in every() if unicodedata.combining(c)]
+
+
+@cache
+def seconds() -> list[str]:
+    """Second code points of canonical decompositions that are no marks, and conjoining vowels and finals of Hangul."""
+    pairs = (parts for c in every() if len(parts := unicodedata.decomposition(c).split()) == 2 and "<" not in parts[0])
+    found = {chr(int(second, 16)) for _, second in pairs} - set(marks())
+    return sorted(found | set("\u1161\u1175\u11a7\u11a8\u11c2"))
+
+
+@cache
 def starters() -> list[str]:
     """What changes or decomposes, all but most of Hangul, and the letters that marks compose with."""
     return [
         c
-        for c in EVERY
+        for c in every()
         if not unicodedata.combining(c)
         and (c < "\u0250" or normalize(c, NormalForm()) != c or unicodedata.normalize("NFD", c) != c)
         and not ("\uac00" <= c <= "\ud7a3" and ord(c) % 97)
@@ -80,17 +88,17 @@ def check(texts: list[str], form: NormalForm) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_code_point_is_normalised_as_unicodedata_does(form: NormalForm) -> None:
     """In one text, one after the other, and each in a text between letters."""
-    check(["".join(EVERY), "x".join(EVERY)], form)
-    check([f"e{c}o" for c in EVERY[:0x12000]], form)
+    check(["".join(every()), "x".join(every())], form)
+    check([f"e{c}o" for c in every()[:0x12000]], form)
 
 
 @cache
 def telling_marks() -> list[str]:
     """The marks that compose or change, and one of each class: another mark of a class differs from it in nothing that
     the tables hold. ``make torture`` takes every mark."""
-    composing = {part for c in EVERY for part in unicodedata.normalize("NFD", c)[1:]}
-    first = {unicodedata.combining(mark): mark for mark in reversed(MARKS)}.values()
-    return [m for m in MARKS if SEEDS > 1 or m in composing or m in first or normalize(m, NormalForm()) != m]
+    composing = {part for c in every() for part in unicodedata.normalize("NFD", c)[1:]}
+    first = {unicodedata.combining(mark): mark for mark in reversed(marks())}.values()
+    return [m for m in marks() if SEEDS > 1 or m in composing or m in first or normalize(m, NormalForm()) != m]
 
 
 @pytest.mark.long
@@ -100,20 +108,20 @@ def test_every_pair_of_a_starter_and_a_mark_is_normalised_as_unicodedata_does(fo
     are not the default, each fourth starter, from another one on."""
     chosen = starters() if form == NormalForm() else starters()[FORMS.index(form) % 4 :: 4]
     for start in range(0, len(chosen), 200):
-        check(["".join(c + mark for mark in telling_marks() + SECONDS) for c in chosen[start : start + 200]], form)
+        check(["".join(c + mark for mark in telling_marks() + seconds()) for c in chosen[start : start + 200]], form)
 
 
 @pytest.mark.long
 def test_every_starter_takes_the_common_marks_as_unicodedata_does() -> None:
     """Of one class each: every starter there is, also those that never change."""
-    letters = [c for c in EVERY if not unicodedata.combining(c)]
+    letters = [c for c in every() if not unicodedata.combining(c)]
     for marks in ("\u0301", "\u0323\u0302", "\u0302\u0323", "\u0651\u064e", "\u3099", "\u0338\u0345", "\u094d"):
         check(["".join(c + marks for c in letters)], NormalForm())
 
 
 def test_marks_of_all_classes_are_sorted() -> None:
     """Two and three marks of each combination of classes, in every order, after plain and composed letters."""
-    classes = {unicodedata.combining(c): c for c in MARKS}
+    classes = {unicodedata.combining(c): c for c in marks()}
     check([c + a + b for c in "aéệ" for a, b in itertools.product(classes.values(), repeat=2)], NormalForm())
     some = list(classes.values())[::4]
     check(["a" + "".join(marks) for marks in itertools.product(some, repeat=3)], NormalForm())
@@ -121,7 +129,7 @@ def test_marks_of_all_classes_are_sorted() -> None:
 
 def test_the_four_forms_of_each_code_point_are_normalised_alike() -> None:
     """The invariants of the file NormalizationTest.txt, derived: NFC, NFD, NFKC and NFKD of every code point."""
-    changing = [c for c in EVERY if unicodedata.normalize("NFKD", c) != c]
+    changing = [c for c in every() if unicodedata.normalize("NFKD", c) != c]
     for name in ("NFC", "NFD", "NFKC", "NFKD"):
         texts = [unicodedata.normalize(name, c) for c in changing]
         check(texts, NormalForm())
@@ -155,7 +163,9 @@ def test_long_runs_of_marks_are_sorted_as_unicodedata_does(chars: set[str], rng:
     assert [normalize_any(text, NormalForm()) for text in texts] == [normalize(text, NormalForm()) for text in texts]
 
 
-@given(st.lists(st.deferred(lambda: st.sampled_from(MARKS + SECONDS + starters())), max_size=300), st.integers(0, 260))
+@given(
+    st.lists(st.deferred(lambda: st.sampled_from(marks() + seconds() + starters())), max_size=300), st.integers(0, 260)
+)
 @examples(200)
 def test_any_sequence_of_changing_code_points_is_normalised_as_unicodedata_does(chars: list[str], shift: int) -> None:
     """The sequence may be at any distance from the start of a block."""
