@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rich.table import Table
 
 from neardup_textbook.theory.calibration import KINDS, Bin, Clustered, Mean, bins, mean_difference, true_share
-from neardup_workers.outside.display.printing import print_found
+from neardup_workers.outside.display.printing import print_found, table_of
 from neardup_workers.outside.options.judging import CalibrateOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import json_objects
@@ -172,21 +172,18 @@ def _summary(calibration: Calibration) -> dict[str, Any]:
 def _table(options: CalibrateOptions, calibration: Calibration) -> Table:
     matched, random = calibration.matched, calibration.random
     what, more = ("size of cluster", "clusters") if options.clusters else ("similarity", "pairs")
-    table = Table(
+    rows = []
+    for one, up in zip(reversed(calibration.bins), reversed(calibration.upwards), strict=True):
+        span = f"{one.low:.0f} to {one.high - 1:.0f}" if options.clusters else f"{one.low:.3g} to {one.high:.3g}"
+        rows.append((span, f"{one.pairs:,}", f"{one.difference:.4g}", _fraction(one), f"{up.pairs:,}", _fraction(up)))
+    return table_of(
+        (what, "pairs", "difference", "true", "upwards", "true"),
+        rows,
         title=f"Fraction of true pairs, judged by {options.field}",
         caption=f"mean difference of {matched.pairs:,} pairs of similarity {options.sure:g} and over: "
         f"{matched.value:.4g}; at random: {random.value:.4g}; in brackets what holds in 95 of 100 cases; "
         f"upwards: all {more} of at least this {what.split()[0]}",
     )
-    for heading in (what, "pairs", "difference", "true", "upwards", "true"):
-        table.add_column(heading, justify="right")
-    for one, up in zip(reversed(calibration.bins), reversed(calibration.upwards), strict=True):
-        table.add_row(
-            f"{one.low:.0f} to {one.high - 1:.0f}" if options.clusters else f"{one.low:.3g} to {one.high:.3g}",
-            f"{one.pairs:,}", f"{one.difference:.4g}", _fraction(one),
-            f"{up.pairs:,}", _fraction(up),
-        )  # fmt: skip
-    return table
 
 
 def _fraction(one: Bin) -> str:

@@ -20,7 +20,7 @@ from neardup_textbook.theory.families import (
     sensitivity,
 )
 from neardup_workers.outside.display.pictures import POINTS, Curve, Mark, Picture
-from neardup_workers.outside.display.printing import facts, print_found
+from neardup_workers.outside.display.printing import facts, print_found, table_of
 from neardup_workers.outside.options.judging import TuneOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 
@@ -162,13 +162,10 @@ def _ways(banded: Cascade) -> dict[str, int]:
 
 
 def _chances(asked: Question, cascade: Cascade) -> Table:
-    table = Table(title="A pair at this distance", caption="the chance to agree")
-    for heading in (FAMILIES[asked.family].measure, "one function", "the cascade"):
-        table.add_column(heading, justify="right")
     marks = {asked.d1: " (d1)", asked.d2: " (d2)"}
-    for d, one, all_ in _rows(asked, cascade):
-        table.add_row(f"{d:g}{marks.get(d, '')}", f"{one:.6f}", f"{all_:.7f}")
-    return table
+    rows = [(f"{d:g}{marks.get(d, '')}", f"{one:.6f}", f"{all_:.7f}") for d, one, all_ in _rows(asked, cascade)]
+    headings = (FAMILIES[asked.family].measure, "one function", "the cascade")
+    return table_of(headings, rows, title="A pair at this distance", caption="the chance to agree")
 
 
 def _rows(asked: Question, cascade: Cascade) -> list[tuple[float, float, float]]:

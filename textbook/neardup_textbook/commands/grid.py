@@ -12,6 +12,7 @@ from rich.table import Table
 from neardup.schemes.config import Config
 from neardup_textbook.kinds.grid_functions import candidate_probability
 from neardup_textbook.kinds.grids import GridOptions
+from neardup_workers.outside.display.printing import table_of
 
 # Of a print, the part of the squares that hold a minutia; and for two prints of one finger, the part of these that hold
 # one in the other too (Mining of Massive Datasets, Example 3.23).
@@ -39,14 +40,11 @@ def table(config: Config) -> Table:
     """Return the rates as a table."""
     rows = rates(config)
     one, two = (f"{rows[0][f'{name}_function']:.6f}" for name in ("one_finger", "two_fingers"))
-    shown = Table(
+    kinds = [f"{name}{kind}" for name in ("one_finger", "two_fingers") for kind in ("_independent", "")]
+    return table_of(
+        ("groups", "one finger, independent", "on this grid", "two fingers, independent", "on this grid"),
+        [(f"{row['groups']}", *(f"{row[kind]:.4f}" for kind in kinds)) for row in rows],
         title=f"A function says yes to two prints of one finger with {one}, to prints of two fingers with {two}",
         caption=f"if a square holds a minutia with {_MINUTIAE:g}, and again in another print of the finger with "
         f"{_REPEATED:g}",
     )
-    for heading in ("groups", "one finger, independent", "on this grid", "two fingers, independent", "on this grid"):
-        shown.add_column(heading, justify="right")
-    for row in rows:
-        chances = [row[f"{name}{kind}"] for name in ("one_finger", "two_fingers") for kind in ("_independent", "")]
-        shown.add_row(f"{row['groups']}", *(f"{chance:.4f}" for chance in chances))
-    return shown

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.table import Column, Table
 
 from neardup_workers.outside.display.pictures import COLUMNS, Picture, in_characters, save
 
@@ -49,12 +49,22 @@ def print_found(
         typer.echo(f"left out: {count:,} {reason}")
 
 
-def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
-    """Return a table of names, values and meanings."""
-    table = Table(title=title, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
+def table_of(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]],
+    *,
+    justify: Literal["left", "right"] = "right",
+    **options: Any,
+) -> Table:
+    """Return rows under headings; ``options`` are those of a table of rich, such as its title."""
+    table = Table(*(Column(heading, justify=justify, overflow="fold") for heading in headings), **options)
     for row in rows:
         table.add_row(*row)
+    return table
+
+
+def facts(title: str, rows: Sequence[tuple[str, str, str]]) -> Table:
+    """Return a table of names, values and meanings."""
+    table = table_of(("", "", ""), rows, justify="left", title=title, show_header=False)
+    table.columns[1].justify = "right"
     return table

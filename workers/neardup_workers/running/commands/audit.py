@@ -10,7 +10,7 @@ from rich.text import Text
 
 from neardup.pairs.evaluation.judging import Proportion
 from neardup_workers.doing.audit.measuring import Audit, Miss, audit, sentence_of, summary_of
-from neardup_workers.outside.display.printing import print_found
+from neardup_workers.outside.display.printing import print_found, table_of
 from neardup_workers.outside.options.judging import AuditOptions
 from neardup_workers.outside.settings.files import Settings
 
@@ -26,9 +26,9 @@ def run(options: AuditOptions, settings: Settings) -> None:
 
 
 def _tables(audited: Audit, kind: str, settings: Settings) -> list[Table]:
-    figures = Table(title=f"{audited.sampled:,} of {audited.contents:,} contents, threshold {settings.threshold:g}")
-    for heading in ("", "share", "from", "to", "of"):
-        figures.add_column(heading, justify="left" if heading in ("", "of") else "right")
+    title = f"{audited.sampled:,} of {audited.contents:,} contents, threshold {settings.threshold:g}"
+    figures = table_of(("", "share", "from", "to", "of"), (), title=title)
+    figures.columns[0].justify = figures.columns[-1].justify = "left"
 
     def add(name: str, value: Proportion, units: str) -> None:
         figures.add_row(name, *("-" if math.isnan(x) else f"{x:.4f}" for x in value), units)
@@ -50,19 +50,14 @@ def _overview(misses: Sequence[Miss]) -> list[Table]:
     """Return the misses in a line each, if there are any; their texts and the sentences of the reasons follow."""
     if not misses:
         return []
-    table = Table(title="the most similar misses")
-    for heading in ("at", "older", "newer", "why"):
-        table.add_column(heading, justify="right" if heading == "at" else "left", overflow="fold")
-    for miss in misses:
-        table.add_row(f"{miss.similarity:.4f}", Text(miss.older.id), Text(miss.newer.id), miss.reason)
-    return [table]
+    rows = [(f"{miss.similarity:.4f}", Text(miss.older.id), Text(miss.newer.id), miss.reason) for miss in misses]
+    return [table_of(("at", "older", "newer", "why"), rows, justify="left", title="the most similar misses")]
 
 
 def _table_of(miss: Miss) -> Table:
-    table = Table(title=f"missed at {miss.similarity:.4f}", show_header=False)
-    table.add_column()
-    table.add_column()
-    for id_, text, *_ in (miss.older, miss.newer):
-        table.add_row(Text(id_), Text(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."))
-    table.add_row("why", sentence_of(miss))
-    return table
+    rows: list[tuple[Text | str, Text | str]] = [
+        (Text(id_), Text(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."))
+        for id_, text, *_ in (miss.older, miss.newer)
+    ]
+    rows.append(("why", sentence_of(miss)))
+    return table_of(("", ""), rows, justify="left", title=f"missed at {miss.similarity:.4f}", show_header=False)

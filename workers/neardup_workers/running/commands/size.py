@@ -24,7 +24,7 @@ from neardup.stories.sources.ledger import STORIES_MAX
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.window.steps import step
 from neardup_workers.doing.stages.matching.cursors import SEEN_PART
-from neardup_workers.outside.display.printing import facts, print_found
+from neardup_workers.outside.display.printing import facts, print_found, table_of
 from neardup_workers.outside.options.running import SizeOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.memory import bytes_of
@@ -276,15 +276,10 @@ def _tables(sized: Sized) -> Iterator[Table]:
         ("takeover", f"{sized.takeover_seconds:,.0f} s", "after a death: session, and restore without standbys"),
         ("restore of the linker", f"{sized.linker_restore_seconds:,.0f} s", "of all that it has decided of the window"),
     ])  # fmt: skip
-    roles = Table("role", "processes", "cores of each", "memory of each", title="Roles")
-    for role in sized.roles:
-        roles.add_row(role.role, str(role.processes), f"{role.cores:.2f}", _bytes(role.memory))
-    yield roles
+    roles = [(role.role, str(role.processes), f"{role.cores:.2f}", _bytes(role.memory)) for role in sized.roles]
+    yield table_of(("role", "processes", "cores of each", "memory of each"), roles, justify="left", title="Roles")
     if sized.problems:
-        problems = Table("what is wrong", "what to do", title="Problems")
-        for row in sized.problems:
-            problems.add_row(*row)
-        yield problems
+        yield table_of(("what is wrong", "what to do"), sized.problems, justify="left", title="Problems")
 
 
 def _bytes(value: float) -> str:

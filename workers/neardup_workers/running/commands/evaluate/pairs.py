@@ -24,7 +24,7 @@ from neardup.pairs.evaluation.judging import Confusion, Contents, CurveBin, Floa
 from neardup.schemes.config import Config
 from neardup.schemes.theory.tuning import curve, probabilities
 from neardup_workers.outside.display.pictures import POINTS, Curve, Mark, Picture
-from neardup_workers.outside.display.printing import print_found
+from neardup_workers.outside.display.printing import print_found, table_of
 from neardup_workers.outside.options.judging import EvaluateOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import ID_NAMES, json_objects, pair_lines
@@ -169,27 +169,22 @@ def picture(config: Config, shown: list[CurveBin], candidates: bool) -> Picture:
 
 def _tables(evaluation: Evaluation) -> list[Table]:
     hits, false, missed, rest = evaluation.confusion
-    matrix = Table(title="Pairs of contents" if evaluation.copies else "Pairs")
-    for heading in ("", "true", "not true"):
-        matrix.add_column(heading, justify="right")
-    matrix.add_row("emitted", f"{hits:,}", f"{false:,}")
-    matrix.add_row("not emitted", f"{missed:,}", "not counted" if rest is None else f"{rest:,}")
-    shares = Table(title="Shares, with intervals of 95%")
-    for heading in ("", "share", "from", "to"):
-        shares.add_column(heading, justify="right")
-    for name, value in _proportions(evaluation.confusion).items():
-        shares.add_row(name, *(f"{x:.4f}" for x in value))
+    rows = [
+        ("emitted", f"{hits:,}", f"{false:,}"),
+        ("not emitted", f"{missed:,}", "not counted" if rest is None else f"{rest:,}"),
+    ]
+    matrix = table_of(("", "true", "not true"), rows, title="Pairs of contents" if evaluation.copies else "Pairs")
+    values = [(name, *(f"{x:.4f}" for x in value)) for name, value in _proportions(evaluation.confusion).items()]
+    shares = table_of(("", "share", "from", "to"), values, title="Shares, with intervals of 95%")
     if not evaluation.curve:
         return [matrix, shares]
-    over = Table(title="Known pairs by their similarity")
-    for heading in ("similarity", "pairs", "found", "share", "from", "to", "promised"):
-        over.add_column(heading, justify="right")
-    for one in evaluation.curve:
-        over.add_row(
-            f"{one.low:g} to {one.high:g}", f"{one.pairs:,}", f"{one.found:,}",
-            *(f"{x:.3f}" for x in one.share), f"{one.expected:.3f}",
-        )  # fmt: skip
-    return [matrix, shares, over]
+    headings = ("similarity", "pairs", "found", "share", "from", "to", "promised")
+    bands = [
+        (f"{one.low:g} to {one.high:g}", f"{one.pairs:,}", f"{one.found:,}", *(f"{x:.3f}" for x in one.share),
+         f"{one.expected:.3f}")
+        for one in evaluation.curve
+    ]  # fmt: skip
+    return [matrix, shares, table_of(headings, bands, title="Known pairs by their similarity")]
 
 
 def _proportions(matrix: Confusion) -> dict[str, Proportion]:

@@ -29,7 +29,7 @@ from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.schemes.config import Config
 from neardup_workers.outside.display.pictures import Curve, Mark, Picture
-from neardup_workers.outside.display.printing import print_found
+from neardup_workers.outside.display.printing import print_found, table_of
 from neardup_workers.outside.options.judging import EvaluateOptions
 from neardup_workers.outside.outputs.clusters import LARGEST
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -195,26 +195,28 @@ def picture(evaluation: ClusterEvaluation) -> Picture:
 
 
 def _tables(evaluation: ClusterEvaluation) -> list[Table]:
-    measures = Table(title="Clusters, with intervals of 95%")
-    for heading in ("", "value", "from", "to"):
-        measures.add_column(heading, justify="right")
-    for name, label in _NAMES.items():
-        measures.add_row(label, *(f"{x:.4f}" for x in getattr(evaluation.quality, name)))
+    values = {label: getattr(evaluation.quality, name) for name, label in _NAMES.items()}
     if evaluation.unsupported is not None:
-        measures.add_row("dropped without support", *(f"{x:.4f}" for x in evaluation.unsupported))
-    purity = Table(title="Purity by size: documents of the commonest class of their cluster")
-    for heading in ("size", "clusters", "documents", "purity", "from", "to"):
-        purity.add_column(heading, justify="right")
-    for row in evaluation.purity:
-        size = f"{row.size_min:,}" if row.size_min == row.size_max else f"{row.size_min:,} to {row.size_max:,}"
-        purity.add_row(size, f"{row.clusters:,}", f"{row.documents:,}", *(f"{x:.4f}" for x in row.purity))
-    largest = Table(title="Largest clusters")
-    for heading in ("original", "size", "lowest similarity inside"):
-        largest.add_column(heading, justify="right", overflow="fold")
-    for one in evaluation.largest:
-        lowest = "" if one.lowest_similarity is None else f"{one.lowest_similarity:.{SIMILARITY_DIGITS}f}"
-        largest.add_row(one.id, f"{one.size:,}", "below every known" if lowest == "nan" else lowest)
-    return [measures, purity, largest]
+        values["dropped without support"] = evaluation.unsupported
+    measures = [(label, *(f"{x:.4f}" for x in value)) for label, value in values.items()]
+    purity = [
+        (f"{row.size_min:,}" if row.size_min == row.size_max else f"{row.size_min:,} to {row.size_max:,}",
+         f"{row.clusters:,}", f"{row.documents:,}", *(f"{x:.4f}" for x in row.purity))
+        for row in evaluation.purity
+    ]  # fmt: skip
+    title = "Purity by size: documents of the commonest class of their cluster"
+    largest = [(one.id, f"{one.size:,}", _lowest(one.lowest_similarity)) for one in evaluation.largest]
+    return [
+        table_of(("", "value", "from", "to"), measures, title="Clusters, with intervals of 95%"),
+        table_of(("size", "clusters", "documents", "purity", "from", "to"), purity, title=title),
+        table_of(("original", "size", "lowest similarity inside"), largest, title="Largest clusters"),
+    ]
+
+
+def _lowest(similarity: float | None) -> str:
+    if similarity is None:
+        return ""
+    return "below every known" if np.isnan(similarity) else f"{similarity:.{SIMILARITY_DIGITS}f}"
 
 
 def _summary(evaluation: ClusterEvaluation) -> dict[str, Any]:

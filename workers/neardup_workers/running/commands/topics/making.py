@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 from rich.console import Console
-from rich.table import Table
 
 from neardup.errors import ConfigError
 from neardup_workers.doing.stages.agreement import agree, in_force
+from neardup_workers.outside.display.printing import table_of
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import MATCH, ROLES, names_of
@@ -125,17 +125,18 @@ def describe(settings: StreamSettings) -> None:
     for role in ROLES if settings.verdicts else ROLES[:2]:
         console.print(f"{f'group of {role}':21} {names.group(role)}", markup=False)
     for topic, rows in findings.items():
-        table = Table(title=topic, title_justify="left", title_style="bold")
-        for column in ("setting", "value", "judgement"):
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            judgement = "unknown" if row.value == UNSEEN else "safe"
-            judgement = f"warning: {row.warning}" if row.warning else judgement
-            table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
-        console.print(table)
+        judged = [(row.key, row.value, _judgement(row)) for row in rows]
+        options = {"title": topic, "title_justify": "left", "title_style": "bold"}
+        console.print(table_of(("setting", "value", "judgement"), judged, justify="left", **options))
     if shards:
         console.print(shard_table(shards))
     _fail_if_unsafe(findings)
+
+
+def _judgement(row: Finding) -> str:
+    if row.problem:
+        return f"UNSAFE: {row.problem}"
+    return f"warning: {row.warning}" if row.warning else "unknown" if row.value == UNSEEN else "safe"
 
 
 def _kept(plan: TopicPlan, findings: list[Finding]) -> str:

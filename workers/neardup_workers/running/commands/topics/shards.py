@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from neardup_workers.doing.stages.matching.shard_table import decode_window
-from neardup_workers.outside.display.printing import time_text
+from neardup_workers.outside.display.printing import table_of, time_text
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import MATCH, names_of
 from neardup_workers.outside.topics.signed import PARTITION
@@ -58,11 +58,12 @@ def states_of(transport: Transport, settings: StreamSettings, committed: Mapping
 
 def shard_table(states: list[ShardState]) -> Table:
     """Return the shards for reading."""
-    table = Table(title=f"{len(states)} shards", title_justify="left", title_style="bold")
-    for column in ("shard", "in the window", "behind", "the window begins after", "matcher", "standbys"):
-        table.add_column(column, overflow="fold")
+    rows = []
     for shard, window, behind, time, owner, standbys in states:
         begins = "-" if time is None else time_text(time)
         counts = ("-" if n is None else f"{n:,}" for n in (window, behind))
-        table.add_row(str(shard), *counts, begins, owner or "-", ", ".join(standbys) or "-")
-    return table
+        rows.append((str(shard), *counts, begins, owner or "-", ", ".join(standbys) or "-"))
+    return table_of(
+        ("shard", "in the window", "behind", "the window begins after", "matcher", "standbys"), rows, justify="left",
+        title=f"{len(states)} shards", title_justify="left", title_style="bold",
+    )  # fmt: skip

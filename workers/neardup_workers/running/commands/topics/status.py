@@ -23,7 +23,7 @@ from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup_workers.doing.stages.agreement import check_agreed
 from neardup_workers.doing.stages.matching.shard_table import added_counts, decode_window
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
-from neardup_workers.outside.display.printing import print_found, time_text
+from neardup_workers.outside.display.printing import print_found, table_of, time_text
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.durations import seconds_of
@@ -33,9 +33,14 @@ from neardup_workers.outside.topics.replication import judge_replication
 from neardup_workers.outside.topics.rules import Finding, judge, judge_together, topic_plans
 from neardup_workers.outside.topics.signed import PARTITION
 from neardup_workers.outside.transport.protocol import Committed, Record, Transport, UnknownTopicError, UnreachableError
-from neardup_workers.running.commands.topics.problems import Problem, problem_tables
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
-from neardup_workers.running.commands.topics.waiting import waiting_of, waiting_problems, waiting_tables
+from neardup_workers.running.commands.topics.waiting import (
+    Problem,
+    problem_tables,
+    waiting_of,
+    waiting_problems,
+    waiting_tables,
+)
 
 
 class _Kind(NamedTuple):
@@ -354,29 +359,26 @@ def _table(names: Names, roles: Sequence[Role], held: Role | None, now: float) -
     title = f"generation {names.generation}"
     if held is not None and held.slowest is not None and held.slowest.since is not None:
         title += f"; all is decided up to {time_text(held.slowest.since)}, held back by {held.role}"
-    table = Table(title=title, title_justify="left")
-    for column in ("role", "members", "reads", "unread", "oldest unread", "last output"):
-        table.add_column(column, overflow="fold")
-    for role in roles:
-        since = None if role.slowest is None else role.slowest.since
-        table.add_row(
-            role.role, str(role.members), f"{role.topic} ({len(role.partitions)})", f"{role.records:,}",
-            _ago(since, now), _ago(role.last_output, now),
-        )  # fmt: skip
-    return table
+    rows = [
+        (role.role, str(role.members), f"{role.topic} ({len(role.partitions)})", f"{role.records:,}",
+         _ago(None if role.slowest is None else role.slowest.since, now), _ago(role.last_output, now))
+        for role in roles
+    ]  # fmt: skip
+    headings = ("role", "members", "reads", "unread", "oldest unread", "last output")
+    return table_of(headings, rows, justify="left", title=title, title_justify="left")
 
 
 def _limit_tables(limits: Mapping[str, Any]) -> list[Table]:
     if limits["documents"] is None:
         return []
-    table = Table(title="what limits of candidates leave", title_justify="left")
-    for column in ("", "found", "of"):
-        table.add_column(column, overflow="fold")
     pairs = limits["near_pairs"] + limits["missed_pairs"]
     documents = limits["near_documents"] + limits["lone_documents"]
-    table.add_row("documents with a pair", f"at least {_percent(limits['documents'])}", f"{documents:,}")
-    table.add_row("pairs", f"about {_percent(limits['pairs'])}", f"{pairs:,}")
-    return [table]
+    rows = [
+        ("documents with a pair", f"at least {_percent(limits['documents'])}", f"{documents:,}"),
+        ("pairs", f"about {_percent(limits['pairs'])}", f"{pairs:,}"),
+    ]
+    title = "what limits of candidates leave"
+    return [table_of(("", "found", "of"), rows, justify="left", title=title, title_justify="left")]
 
 
 def _percent(fraction: float | None) -> str:

@@ -1,4 +1,5 @@
-"""What keeps the workers of a deployment from their work, by the notes that they leave at the broker."""
+"""What is wrong with a deployment, and what to do; and what keeps its workers from their work, by the notes that they
+leave at the broker."""
 
 from __future__ import annotations
 
@@ -7,11 +8,27 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from neardup_workers.outside.display.printing import table_of
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.telemetry.state_notes import StateNote, decode_notes
 from neardup_workers.outside.topics.names import Names
 from neardup_workers.outside.transport.protocol import Transport, UnknownTopicError
-from neardup_workers.running.commands.topics.problems import Problem
+
+
+class Problem(NamedTuple):
+    """What is wrong and what to do, and the exit code of a probe; code 0 is a remark."""
+
+    what: str
+    do: str
+    code: Exit = Exit.SUCCESS
+
+
+def problem_tables(problems: Sequence[Problem]) -> list[Table]:
+    """Return a table of the problems, the worst first; none if there are none."""
+    rows = [
+        ("WRONG" if one.code else "note", one.what, one.do) for one in sorted(problems, key=lambda one: not one.code)
+    ]
+    return [table_of(("", "what", "what to do"), rows, justify="left", title_justify="left")] if rows else []
 
 
 class Waiting(NamedTuple):
@@ -54,11 +71,9 @@ def waiting_problems(waiting: Sequence[Waiting]) -> Iterator[Problem]:
 
 def waiting_tables(waiting: Sequence[Waiting]) -> list[Table]:
     """Return a table of the states; none if all work."""
-    if not waiting:
-        return []
-    table = Table(title="workers that do not work yet", title_justify="left")
-    for column in ("worker", "state", "for", "deadline without progress", "it"):
-        table.add_column(column, overflow="fold")
-    for _, worker, note in waiting:
-        table.add_row(worker, note.state, f"{note.seconds:,.0f} s", f"{note.deadline:,.0f} s", note.says)
-    return [table]
+    rows = [
+        (worker, note.state, f"{note.seconds:,.0f} s", f"{note.deadline:,.0f} s", note.says)
+        for _, worker, note in waiting
+    ]
+    headings, title = ("worker", "state", "for", "deadline without progress", "it"), "workers that do not work yet"
+    return [table_of(headings, rows, justify="left", title=title, title_justify="left")] if rows else []

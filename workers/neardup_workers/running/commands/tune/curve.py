@@ -19,7 +19,7 @@ from neardup.schemes.theory.curves import candidate_probability as whole_rows
 from neardup.schemes.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from neardup.schemes.theory.tuning import Tuning, curve, probabilities
 from neardup_workers.outside.display.pictures import POINTS, Area, Curve, Mark, Picture
-from neardup_workers.outside.display.printing import facts, print_found
+from neardup_workers.outside.display.printing import facts, print_found, table_of
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.outside.settings.load import load
@@ -202,22 +202,21 @@ def _choice(config: Config) -> Table:
 
 
 def _probabilities(tuning: Tuning) -> Table:
-    table = Table(title="A pair of this similarity", caption="exact for independent rows; the recall is a lower bound")
-    for heading in ("similarity", "is a candidate", "is emitted"):
-        table.add_column(heading, justify="right")
-    for s, candidate, emitted in _around(tuning):
-        mark = " (threshold)" if s == tuning.threshold else ""
-        table.add_row(f"{s:g}{mark}", f"{candidate:.6f}", f"{emitted:.6f}")
-    return table
+    return table_of(
+        ("similarity", "is a candidate", "is emitted"),
+        [
+            (f"{s:g}{' (threshold)' if s == tuning.threshold else ''}", f"{candidate:.6f}", f"{emitted:.6f}")
+            for s, candidate, emitted in _around(tuning)
+        ],
+        title="A pair of this similarity",
+        caption="exact for independent rows; the recall is a lower bound",
+    )
 
 
 def _given(tuning: Tuning, given: list[dict[str, float]]) -> Table:
-    table = Table(
+    return table_of(
+        ("similarity", "whole rows", "as stored"),
+        [(f"{s:g}", f"{whole:.4f}", f"{stored:.4f}") for s, whole, stored in (row.values() for row in given)],
         title=f"The S-curve of {tuning.bands} bands of {tuning.rows} rows",
         caption="1 - (1 - q^rows)^bands",
     )
-    for heading in ("similarity", "whole rows", "as stored"):
-        table.add_column(heading, justify="right")
-    for s, whole, stored in (row.values() for row in given):
-        table.add_row(f"{s:g}", f"{whole:.4f}", f"{stored:.4f}")
-    return table

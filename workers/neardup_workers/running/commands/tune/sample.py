@@ -18,7 +18,7 @@ from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import recall_of
 from neardup_workers.doing.session.session import Session
-from neardup_workers.outside.display.printing import facts, print_found
+from neardup_workers.outside.display.printing import facts, print_found, table_of
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -140,13 +140,13 @@ def _advice(sample: SampleSummary, similarities: list[Similarity]) -> Table:
 
 
 def _lengths(sample: SampleSummary, similarities: list[Similarity]) -> Table:
-    table = Table(
+    chances = (expected(one.k, sample.characters, sample.alphabet) for one in similarities)
+    return table_of(
+        ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to", "share one"),
+        [
+            (f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}", f"{sharing:.0%}")
+            for chance, (k, median, upper, sharing) in zip(chances, similarities, strict=True)
+        ],
         title="With shingles of k characters",
         caption="Language repeats itself: the last three columns are measured, on pairs of the sample.",
     )
-    for heading in ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to", "share one"):
-        table.add_column(heading, justify="right")
-    for k, median, upper, sharing in similarities:
-        chance = expected(k, sample.characters, sample.alphabet)
-        table.add_row(f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}", f"{sharing:.0%}")
-    return table

@@ -14,6 +14,7 @@ from rich.table import Table
 from neardup.deduplicator import Deduplicator
 from neardup.documents.document import Document
 from neardup_workers.doing.audit.given_pairs import CHOSEN, Measured
+from neardup_workers.outside.display.printing import table_of
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.settings.files import Settings
 
@@ -97,9 +98,5 @@ def tables(found: Sequence[Around], documents: Sequence[Document]) -> list[Table
         for one in found
         for pair in one.shown
     ]
-    table = Table(title="Pairs of the sample from each threshold on")
-    for heading in ("threshold", "pairs"):
-        table.add_column(heading, justify="right")
-    for one in found:
-        table.add_row(f"{one.threshold:g}", f"{one.pairs:,}")
-    return [*out, table]
+    rows = [(f"{one.threshold:g}", f"{one.pairs:,}") for one in found]
+    return [*out, table_of(("threshold", "pairs"), rows, title="Pairs of the sample from each threshold on")]
