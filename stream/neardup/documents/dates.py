@@ -85,9 +85,12 @@ def date_seconds(text: str) -> float | None:
 
 
 def date_text(text: str) -> str | None:
-    """Return a date in ISO 8601, in UTC; ``None`` for any other text."""
+    """Return a date in ISO 8601, in UTC; ``None`` for any other text, and where UTC has another year than 1 to 9999."""
     seconds = date_seconds(text)
-    return None if seconds is None else (datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)).isoformat()
+    try:
+        return None if seconds is None else (datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)).isoformat()
+    except OverflowError:
+        return None
 
 
 def _seconds(parts: dict[str, str | None]) -> float:

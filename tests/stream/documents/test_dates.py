@@ -74,6 +74,13 @@ def test_what_could_mean_another_time_is_no_date(text):
     assert date_text(text) is None
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-12:00", "Fri, 31 Dec 9999 23:59:59 -1200"])
+def test_a_date_at_the_end_of_the_calendar_has_no_text_in_utc(text):
+    """Its time is known, but it is in the year 10000 there; the reader of a mail goes on with the date as it is."""
+    assert date_seconds(text) == 253_402_343_999.0
+    assert date_text(text) is None
+
+
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)), st.integers(-14 * 60, 14 * 60))
 def test_whatever_writes_a_time_it_is_the_same_time(time, minutes):
     """RFC 5322, ISO 8601, ctime and their kin, in any zone."""

@@ -266,11 +266,12 @@ def test_a_line_from_with_a_date_and_a_header_behind_it_begins_a_message(line, s
         ("14 Nov 23 22:13:20 -0000 (comment)", TIME),
         ("Tue, 14 Nov 0102 22:13:20 +0000", -58_920_918_400.0),
         ("Tue, 14 Nov 2023 23:13:20 CET", TIME),
+        ("Fri, 31 Dec 9999 23:59:59 -1200", 253_402_343_999.0),
         ("", None),
     ],
 )
 def test_dates_are_read_as_mail_writes_them(tmp_path, date, timestamp):
-    """The unit of timestamps in JSON does not matter."""
+    """The unit of timestamps in JSON does not matter, and a date that UTC has in the year 10000 ends no reader."""
     assert found(tmp_path / "in.eml", raw(b"x", Date=date))[0].timestamp == timestamp
     in_milliseconds = Fields(timestamp_unit="ms")
     assert found(tmp_path / "in.mbox", mbox(raw(b"x", Date=date)), in_milliseconds)[0].timestamp == timestamp
