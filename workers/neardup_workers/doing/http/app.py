@@ -25,6 +25,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.documents.document import Pair
 from neardup.documents.ids import full_id
@@ -82,6 +83,7 @@ class _Anything(PathConvertor):
 
 register_url_convertor("anything", _Anything())
 Handler = Callable[[Service, Request], Awaitable[Response]]
+Answering = Callable[[Request], Awaitable[Response]]
 # The answers whose clients ask again and again.
 _TAGGED = (
     "/v1/documents", "/v1/clusters", "/v1/clusters/{number:int}", "/v1/stories.atom", "/", "/docs", "/page/{name}",
@@ -112,22 +114,33 @@ def publisher(
 def application(service: Service, handlers: Handlers) -> Starlette:
     """The ASGI application; ``handlers`` are the requests that need a window."""
     every: Handlers = {**_READS, **handlers}
-    paths = dict.fromkeys(path for _, path in every)
-    routes = [
-        Route(
-            path,
-            _answer(service, path, {method: function for (method, other), function in every.items() if other == path}),
-            methods=[method for method, other in every if other == path],
-        )
-        for path in paths
-    ]
-    bodies = Middleware(Bodies, bytes_max=service.limits.bodies_bytes_max)
-    app = Starlette(routes=routes, middleware=[bodies], exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
+    by_path: dict[str, dict[str, Handler]] = {}
+    for (method, path), function in every.items():
+        by_path.setdefault(path, {})[method] = function
+    answers = {path: _answer(service, path, functions) for path, functions in by_path.items()}
+    routes = [Route(path, answer, methods=[*by_path[path]]) for path, answer in answers.items()]
+    exact = {key: answers[key[1]] for key in every if "{" not in key[1]}
+    middleware = [Middleware(Bodies, bytes_max=service.limits.bodies_bytes_max), Middleware(_Exact, answers=exact)]
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
     app.router.redirect_slashes = False
     return app
 
 
-def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+class _Exact:
+    """ASGI middleware that finds the answer of a path without parameters at once: a router tries one path after the
+    other. Everything else goes to the router."""
+
+    def __init__(self, app: ASGIApp, answers: Mapping[tuple[str, str], Answering]) -> None:
+        self._app, self._answers = app, answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        answer = self._answers.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        then = self._app if answer is None else await answer(Request(scope, receive, send))
+        await then(scope, receive, send)
+
+
+def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Answering:
     """Make the endpoint of a path from its methods, and convert their errors to problems."""
     known = {method: query_names(method, path) for method in functions}
 
@@ -155,7 +168,7 @@ def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Ca
 
 def _check_names(request: Request, known: Sequence[str] | None) -> None:
     """Refuse a parameter that the request does not have: a name with a letter wrong would leave its default."""
-    for name in request.query_params:
+    for name in request.query_params if request.scope["query_string"] else ():
         if known is not None and name not in known:
             raise Refused("parameter", name, f"this request has {', '.join(known) or 'no parameters'}")
 
