@@ -22,8 +22,10 @@ from neardup.features.texts.plain_words import word_hashes, word_scratch, word_t
 from neardup.kernel_folder import VARIABLE
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.utf8 import DECODED_SPARE, TAIL_BYTES, decode_utf8
+from neardup.machine.words import WORD_BYTES
 from neardup.pairs.json_lines import Fields
 from neardup.schemes.signatures import banding, one_permutation
+from neardup.schemes.signatures.stored_sets import merged
 from neardup_textbook.signatures import hyperplanes
 from neardup_textbook.vectors import packed_bits, pairwise
 from neardup_workers.outside.readers.json.columns import decode_columns
@@ -37,6 +39,7 @@ WORKLOADS = {
     "absolute_differences": "manhattan",
     "bit_count": "bits",
     "changes": "words",
+    "common_longs": "sets",
     "copy_bits": "unicode",
     "copy_bytes": "json",
     "decode_block": "utf8",
@@ -73,6 +76,20 @@ def _decoded(data, tail, out):
 @kernel()
 def _words(codes, tables, scratch, out):
     return word_hashes(codes, tables, scratch, out)
+
+
+@kernel()
+def _common(a, b, count):
+    common = 0
+    for _ in range(count):
+        common += merged(a, 0, len(a) - WORD_BYTES, b, 0, len(b) - WORD_BYTES, 8)
+    return common
+
+
+def _sets() -> Run:
+    rng = np.random.default_rng(SEED)
+    a, b = (np.sort(rng.choice(4000, 1000, replace=False)).view(np.uint8) for _ in range(2))
+    return lambda: _common(a, b, 1000)
 
 
 def _utf8(text: str) -> Run:
@@ -146,6 +163,7 @@ RUNS: Mapping[str, Callable[[], Run]] = {
     "manhattan": lambda: _rows(pairwise.manhattan),
     "planes": _planes,
     "rows": _one_permutation,
+    "sets": _sets,
     "table": _table,
     "unicode": lambda: _folded(_WIDE),
     "utf8": lambda: _utf8(_WIDE * 10_000),

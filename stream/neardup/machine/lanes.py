@@ -13,6 +13,8 @@ LANES = 64
 # Terms that ``running_sums`` adds, and numbers that ``keep_below`` reads.
 SUM_LANES = np.uint64(8)
 KEEP_LANES = 8
+# Numbers of eight bytes that ``common_longs`` compares with as many others.
+COMMON_LANES = 4
 _SUMS = int(SUM_LANES)
 _ONE, _U32, _LOW32 = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -133,6 +135,25 @@ def keep_below(data, index, factor, bound, out, at):
         out[np.int64(at) + count] = number
         count += np.int64((((number >> _U32) * factor) & _LOW32) < bound)
     return np.uint64(count)
+
+
+def _common_longs(code: Code, a: Value, i: Value, b: Value, j: Value) -> Value:
+    builder, kind, lanes = code.builder, vector(I64, COMMON_LANES), [*range(COMMON_LANES)]
+    numbers, others = code.load(a, i, kind), code.load(b, j, kind)
+    turns = [ir.Constant(vector(I32, COMMON_LANES), lanes[n:] + lanes[:n]) for n in lanes]
+    equal = [builder.icmp_unsigned("==", numbers, builder.shuffle_vector(others, others, turn)) for turn in turns]
+    return builder.zext(builder.ctpop(builder.bitcast(code.any_of(*equal), ir.IntType(COMMON_LANES))), I64)
+
+
+@primitive(_common_longs, types.uint64)
+def common_longs(a, i, b, j):
+    """How many of the 4 numbers of eight bytes in ``a`` (``uint8``) from ``i`` on are among the 4 in ``b`` (``uint8``)
+    from ``j`` on, as a ``uint64``; the numbers on a side differ."""
+    common = np.uint64(0)
+    for k in range(COMMON_LANES):
+        for n in range(COMMON_LANES):
+            common += np.uint64(word_at(a, i + WORD_BYTES * k) == word_at(b, j + WORD_BYTES * n))
+    return common
 
 
 @without_model(lambda code: ir.Constant(ir.IntType(1), code.has_avx512), types.boolean)

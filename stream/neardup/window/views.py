@@ -107,13 +107,28 @@ def fixed_at(store, slot, room):
 def gather_bytes(store, indices, skipped, starts, out):
     """Copy what follows the ids of slots at ``indices``, without its ``skipped`` first bytes, to
     ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
-    mask = (1 << BYTE_PAGE_BITS) - 1
     for n in range(len(indices)):
         at = store.id_starts[indices[n]] + np.int64(store.id_lengths[indices[n]]) + skipped
-        first, end = starts[n], starts[n + 1]
-        while first < end:
-            part = min(end - first, mask + 1 - (at & mask))
-            source = byte_index(store, at)
-            copy_range(store.bytes, source, out, first, part)
-            first += part
-            at += part
+        read_bytes(store, at, out, starts[n], starts[n + 1])
+
+
+@inlined
+def read_ragged(store, slot, width, out):
+    """Copy the ragged part of the evidence of a slot, behind the fixed part of ``width`` bytes, to ``out`` if it has
+    room for it; return its length."""
+    index = slot_index(store, slot)
+    size = np.int64(store.ragged_lengths[index])
+    if size <= len(out):
+        read_bytes(store, store.id_starts[index] + np.int64(store.id_lengths[index]) + width, out, np.int64(0), size)
+    return size
+
+
+@inlined
+def read_bytes(store, at, out, first, end):
+    """Copy the bytes from number ``at`` on, over pages, to ``out[first:end]``."""
+    mask = (1 << BYTE_PAGE_BITS) - 1
+    while first < end:
+        part = min(end - first, mask + 1 - (at & mask))
+        copy_range(store.bytes, byte_index(store, at), out, first, part)
+        first += part
+        at += part

@@ -98,6 +98,15 @@ def competitors(rng: Rng) -> Case:
     return Case({**data, **bounds, "out": np.zeros(40, np.uint64), "at": np.uint64(rng.integers(0, 30))}, chosen)
 
 
+def two_sets(rng: Rng) -> Case:
+    """Few numbers, of which the two sides have some in common, at any address."""
+    at = {"i": below(rng, 20), "j": below(rng, 20)}
+    sides = {name: octets(rng, 60) for name in "ab"}
+    for side, first in zip(sides.values(), at.values(), strict=True):
+        side[first : first + 32] = rng.choice(np.arange(1, 9) << 40, 4, replace=False).astype("<u8").view(np.uint8)
+    return Case({"a": sides["a"], "i": at["i"], "b": sides["b"], "j": at["j"]})
+
+
 def utf8(rng: Rng) -> Case:
     is_utf8 = bool(rng.integers(2))
     data = np.frombuffer(str(rng.choice(TEXTS)).encode()[:40].ljust(40), np.uint8).copy()
@@ -207,6 +216,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "changes": words_and_gaps,
     "running_sums": terms,
     "keep_below": competitors,
+    "common_longs": two_sets,
     "decode_block": utf8,
     "is_ascii": lambda rng: Case(
         {"data": rng.choice(np.array([65, 127] * 20 + [128, 255], np.uint8), 40), "index": below(rng, 24)}

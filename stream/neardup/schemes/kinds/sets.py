@@ -48,7 +48,7 @@ from neardup.schemes.kinds import one_pass
 from neardup.schemes.kinds.set_options import PROBE_CANDIDATES_MAX, S_CURVE, SHINGLE_BYTES, SetOptions
 from neardup.schemes.kinds.set_plan import SetPlan, plan
 from neardup.schemes.kinds.short_texts import with_short_texts
-from neardup.schemes.signatures import banding, one_permutation
+from neardup.schemes.signatures import banding, one_permutation, stored_sets
 from neardup.schemes.theory.tuning import SKETCH_BITS
 from neardup.schemes.word_evidence import said, with_word_sets, without_words
 from neardup.window import BandTable
@@ -155,11 +155,17 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 def common_in(
     table: BandTable, slots: npt.NDArray[np.int64], newer: Evidence, items: npt.NDArray[np.int32], plan: SetPlan
 ) -> Common | None:
-    """Return the same of documents of a table and items of ``newer``; ``None`` if the sketches are not enough."""
-    if plan.exact:
+    """Return the same of documents of a table and items of ``newer``; ``None`` if counts of the stream weigh them."""
+    measure = verify.SET_MEASURES[plan.measure]
+    if plan.exact and measure.weighted:
         return None
     bands, bits = plan.tuning.bands, plan.tuning.sketch_bits
-    return _estimated(banding.agreement_in(table, slots, newer.fixed, items, bands, bits), plan)
+    agreed = banding.agreement_in(table, slots, newer.fixed, items, bands, bits)
+    if not plan.exact:
+        return _estimated(agreed, plan)
+    has_words = plan.novelty != "off"
+    counts = stored_sets.counts_in(table, slots, newer, items, plan.shingle_bytes, has_words=has_words)
+    return _scored(agreed, measure.of_counts(*counts))
 
 
 def _estimated(agreed: banding.Agreement, plan: SetPlan) -> Common:
