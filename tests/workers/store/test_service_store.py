@@ -10,6 +10,7 @@ from service_world import NOW, TEXT, edited, opened
 from neardup import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.disk.sums import PAGE_BYTES
 from neardup_workers.outside.store.extra import sources
 from neardup_workers.outside.store.log import VERSION
 from neardup_workers.outside.store.reading import StoreReader
@@ -174,3 +175,16 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path):
     with pytest.raises(Failure, match="cannot use") as failure:
         opened(tmp_path / "file", ServeSettings())
     assert failure.value.code == Exit.OUTPUT
+
+
+def test_a_check_writes_few_pages(tmp_path):
+    """An account of a source that changes leaves its indexes alone: their pages would be written with each check."""
+    keeper = opened(tmp_path, ServeSettings(), clock=lambda: NOW)
+    keeper.log._checkpoints.committed = lambda: False  # no thread moves changes
+    changes, sizes = tmp_path / "window.sqlite-wal", []
+    for n in range(300):
+        keeper.check([Document(f"d{n}", f"{TEXT} {n} {n * n} {n**3}", source=f"s{n % 20}.example")])
+        sizes.append(changes.stat().st_size)
+    pages = (sizes[-1] - sizes[99]) / 200 / PAGE_BYTES
+    assert pages < 16
+    closed(keeper)

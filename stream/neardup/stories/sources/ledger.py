@@ -55,8 +55,6 @@ PARTS = ("account", "pair", "story", "exceeded")
 _PAIRS_A_SOURCE, _ACCOUNTS_A_SOURCE = 16, 32
 STORIES_MAX = 1_000_000
 _NO_TIME = int(NO_TIME)
-# A status, of a late document or not.
-_KINDS = 2 * len(STATUS_COUNTS)
 _ORIGINALS = STATUS_COUNTS[ORIGINAL]
 _NO_ACCOUNTS: dict[str, Account] = {}
 
@@ -97,32 +95,23 @@ class Ledger(Readings):
 
     def _count(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
         """Count documents and statuses, source by source in order of appearance."""
-        numbers: dict[str, int] = {}
-        sources = np.array([numbers.setdefault(name, len(numbers)) for name in reports.sources], np.int64)
-        known = sorted({*hours.tolist()})
-        kinds = reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)
-        at_hours = sources * len(known) + np.searchsorted(known, hours)
-        cells = Counter((at_hours * _KINDS + kinds).tolist())
-        names, last_source, last_at, left_out = list(numbers), -1, -1, -1
-        begin = set(sources[reports.statuses == ORIGINAL].tolist())
-        for cell in sorted(cells):
-            number, at, kind = cells[cell], cell // _KINDS, cell % _KINDS
-            source = at // len(known)
-            if source == left_out:
+        kinds = (reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)).tolist()
+        cells = Counter(zip(reports.sources, hours.tolist(), kinds, strict=True))
+        by_source: dict[str, list[tuple[int, int, int]]] = {}
+        for (source, hour, kind), number in cells.items():
+            by_source.setdefault(source, []).append((hour, kind, number))
+        for source, of_source in by_source.items():
+            begins = any(kind % len(STATUS_COUNTS) == ORIGINAL for _, kind, _ in of_source)
+            if not self._admit(source, begins=begins):
                 continue
-            if source != last_source:
-                if not self._admit(names[source], begins=source in begin):
-                    left_out = source
-                    continue
-                total, last_source = self._account(names[source], ALL_HOURS).counts, source
-            if at != last_at:
-                of_hour, last_at = self._account(names[source], known[at % len(known)]).counts, at
-            status = STATUS_COUNTS[kind % len(STATUS_COUNTS)]
-            for counts in (total, of_hour):
-                counts[DOCUMENTS] += number
-                counts[status] += number
-                if kind >= len(STATUS_COUNTS):
-                    counts[LATE] += number
+            total = self._account(source, ALL_HOURS).counts
+            for hour, kind, number in sorted(of_source):
+                status = STATUS_COUNTS[kind % len(STATUS_COUNTS)]
+                for counts in (total, self._account(source, hour).counts):
+                    counts[DOCUMENTS] += number
+                    counts[status] += number
+                    if kind >= len(STATUS_COUNTS):
+                        counts[LATE] += number
 
     def _admit(self, source: str, *, begins: bool) -> bool:
         """Give a source an account; of too many, the one that comes first is forgotten. Returns whether it has one: it
@@ -185,15 +174,15 @@ class Ledger(Readings):
         self._begin(reports, hours_of(reports))
 
     def _begin(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
-        begins = (reports.statuses == ORIGINAL) & ~reports.late
-        sources = list(compress(reports.sources, begins.tolist()))
+        begins = ((reports.statuses == ORIGINAL) & ~reports.late).tolist()
         places, arrivals, dates, at = (
-            column[begins].tolist() for column in (reports.clusters, reports.arrivals, reports.dates, hours)
+            column.tolist() for column in (reports.clusters, reports.arrivals, reports.dates, hours)
         )
-        for place in places if "story" in self._stored else ():
+        for place in compress(places, begins) if "story" in self._stored else ():
             self._note("story", (place,))
+        sources = reports.sources
         stories = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
-        self._stories.update(zip(places, stories, strict=True))
+        self._stories.update(compress(zip(places, stories, strict=False), begins))
 
     def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
         """Count the documents that join stories, in order of arrival."""

@@ -62,6 +62,7 @@ from neardup_workers.outside.store.rows import (
     stored_rows,
 )
 
+_NOTHING_LOST = refusals((), 0)
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
 _RESTORED_NEWEST = 64
 
@@ -124,8 +125,9 @@ class Keeper:
         signed = self.blocked.refuse(self.signer.sign(documents))
         refused = {refusal.position: refusal.reason for refusal in signed.refusals}
         accepted = accepted_of(documents, signed.refusals)
-        arrival = self._present() if refused else 0
-        lost = refusals([source_of(documents[position]) or "" for position in refused], arrival)
+        lost = _NOTHING_LOST
+        if refused:
+            lost = refusals([source_of(documents[position]) or "" for position in refused], self._present())
         answers = iter(self._added(accepted, signed._replace(refusals=[]), lost) if accepted else ())
         if not accepted:
             with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
@@ -355,7 +357,7 @@ class Keeper:
 
     def _store(self, rows: Sequence[StoredRow], texts: Sequence[str]) -> None:
         """Add the rows of a step to the log, with their texts if there are some."""
-        kept = zip([row.place for row in rows], texts, strict=bool(texts))
+        kept = list(zip([row.place for row in rows], texts, strict=True)) if texts else ()
         self.log.append(rows, kept, self._decider.places, self.matcher.table.stream_time)
         self._announced.added(self.log.writer, rows)
 

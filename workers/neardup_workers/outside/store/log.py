@@ -204,12 +204,13 @@ class Log:
             self._reserve.keep()
 
     def append(
-        self, rows: Sequence[StoredRow], texts: Iterable[tuple[int, str]], places: int, stream_time: int
+        self, rows: Sequence[StoredRow], texts: Sequence[tuple[int, str]], places: int, stream_time: int
     ) -> None:
         """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
         self.insert(rows)
-        self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
-        if rows:
+        if texts:
+            self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
+        if texts or any(row.title is not None for row in rows):  # nothing else has words
             words.enter(self._writer, rows[0].place)
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)

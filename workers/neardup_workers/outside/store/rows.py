@@ -25,7 +25,6 @@ from neardup.stories.verdicts.fields import (
     NewWords,
     Verdicts,
     blank_verdicts,
-    listed,
     none_of,
     values_of,
 )
@@ -75,6 +74,15 @@ _BITS = {"equal": EQUAL, "late": LATE}
 FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow._fields)
 # Fields of verdicts that have no column of their own.
 MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, *_BITS, "duplicate_of"))
+_MORE_NAMES = tuple(field.name for field in MORE)
+_MORE_AT = tuple(map(NAMES.index, _MORE_NAMES))
+# The other fields of verdicts: name, column, and the greatest value of it that means none, if one does.
+_COLUMNS = tuple(
+    (field.name, field.column, None if KINDS[field.kind].is_none is None else none_of(field))
+    for field in MESSAGE_FIELDS
+    if field.name in StoredRow._fields
+)
+_NO_TIME = int(NO_TIME)
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -163,12 +171,18 @@ def stored_rows(
     of the version before, which ``row_at`` returns by its place."""
     verdicts, first = decided.verdicts, decided.first_place
     here = verdicts.originals >= 0
+    values = stored_columns(verdicts)
     # An original whose versions have all left the window is named by its story.
-    originals = np.where(verdicts.originals == NONE, NONE, verdicts.clusters)
-    originals[here] = decisions.places(verdicts.originals[here])
-    values = stored_columns(verdicts._replace(originals=originals))
+    values["original"] = [
+        None if original == NONE else cluster
+        for original, cluster in zip(verdicts.originals.tolist(), values["cluster"], strict=True)
+    ]
+    if here.any():  # of few documents
+        places = decisions.places(verdicts.originals[here]).tolist()
+        for n, place in zip(np.flatnonzero(here).tolist(), places, strict=True):
+            values["original"][n] = place if place >= 0 else None
     answered, related = values["status"].copy(), values["related"]
-    for n in np.flatnonzero(verdicts.statuses == UNCHANGED).tolist():
+    for n in [n for n, status in enumerate(answered) if status == UNCHANGED]:
         before = int(verdicts.previous[n])
         if before >= first:
             answered[n], related[n] = answered[before - first], related[before - first]
@@ -188,7 +202,7 @@ def stored_rows(
         "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
         "answered": answered,
         "gone": repeat(0, batch.size),
-        "date": listed(dates, dates == NO_TIME),
+        "date": [None if date == _NO_TIME else date for date in dates.tolist()],
         "source": [source for source, _, _ in shown],
         "url": [url for _, url, _ in shown],
         "title": [title for _, _, title in shown],
@@ -199,9 +213,9 @@ def stored_rows(
 
 def more_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords) -> list[str | None]:
     """Return ``StoredRow.more`` of verdicts; the arguments are those of ``values_of``."""
-    lists = dict(zip(NAMES, values_of(verdicts, original_ids, new), strict=True))
-    rows = zip(*(lists[field.name] for field in MORE), strict=True)
-    return [encoded_more(dict(zip((field.name for field in MORE), row, strict=True))) for row in rows]
+    lists = values_of(verdicts, original_ids, new)
+    rows = zip(*(lists[at] for at in _MORE_AT), strict=True)
+    return [encoded_more(dict(zip(_MORE_NAMES, row, strict=True))) for row in rows]
 
 
 def encoded_more(values: Mapping[str, Any]) -> str | None:
@@ -211,12 +225,12 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
 
 
 def stored_columns(verdicts: Verdicts) -> dict[str, list[Any]]:
-    """Return the columns of rows that verdicts decide, whose ``originals`` are places."""
-    columns = {"flags": sum(getattr(verdicts, name) * bit for name, bit in _BITS.items()).tolist()}
-    for field in MESSAGE_FIELDS:
-        if field.name in StoredRow._fields:
-            values, is_none = getattr(verdicts, field.column), KINDS[field.kind].is_none
-            columns[field.name] = listed(values, is_none and is_none(values))
+    """Return the columns of rows that verdicts decide; ``originals`` stay as they are."""
+    flags = zip(*((getattr(verdicts, name) * bit).tolist() for name, bit in _BITS.items()), strict=True)
+    columns: dict[str, list[Any]] = {"flags": list(map(sum, flags))}
+    for name, column, none in _COLUMNS:  # lists: an array of each column would take longer for the few of a step
+        values = getattr(verdicts, column).tolist()
+        columns[name] = values if none is None else [None if value <= none else value for value in values]
     return columns
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, LAG_NAMES, PARTNERS_MAX, Account, partners
 from neardup.stories.sources.brake import REPEATED_DOCUMENTS, REPEATED_PERCENT, WEEK_HOURS, repeated
+from neardup.stories.sources.ledger import STORY
 from neardup.stories.sources.names import name_of
 from neardup.stories.sources.reports import Kept
 
@@ -38,9 +39,10 @@ CREATE TABLE source_exceeded (bound TEXT PRIMARY KEY, number INTEGER NOT NULL) W
 
 
 class _Table(NamedTuple):
-    """A table of the ledger: its name, its columns with those of its key first, and the types of their values."""
+    """A table of the ledger: its name, its columns, those of its key, which come first, and the types of all values."""
 
     name: str
+    columns: tuple[str, ...]
     key: tuple[str, ...]
     types: tuple[type, ...]
 
@@ -51,24 +53,41 @@ class _Table(NamedTuple):
 
 
 LEDGER: dict[str, _Table] = {
-    "account": _Table("sources", ("source", "hour"), (str, *(int,) * (1 + len(COUNTS)), str)),
-    "pair": _Table("source_pairs", ("source", "original"), (str, str, int)),
-    "story": _Table("source_stories", ("cluster",), (int, str, int, int, int, str, int, int, int)),
-    "exceeded": _Table("source_exceeded", ("bound",), (str, int)),
-}
+    "account": _Table(
+        "sources", ("source", "hour", *COUNTS, "lags"), ("source", "hour"), (str, *(int,) * (1 + len(COUNTS)), str)
+    ),
+    "pair": _Table("source_pairs", ("source", "original", "documents"), ("source", "original"), (str, str, int)),
+    "story": _Table(
+        "source_stories", ("cluster", *STORY), ("cluster",), (int, str, int, int, int, str, int, int, int)
+    ),
+    "exceeded": _Table("source_exceeded", ("bound", "number"), ("bound",), (str, int)),
+}  # fmt: skip
+
+
+def _storing(table: _Table) -> tuple[str, str]:
+    """Return the statements that remove a row of a table and that store one. A row that is there is updated: to replace
+    it would write each of its indexes, too."""
+    where = " AND ".join(f"{name} = ?" for name in table.key)
+    changed = ", ".join(f"{name} = excluded.{name}" for name in table.columns[len(table.key) :])
+    columns, marks = ", ".join(table.columns), ", ".join("?" * len(table.columns))
+    stored = f"INSERT INTO {table.name} ({columns}) VALUES ({marks}) "
+    return f"DELETE FROM {table.name} WHERE {where}", f"{stored} ON CONFLICT DO UPDATE SET {changed}"
+
+
+_STATEMENTS = {kind: _storing(table) for kind, table in LEDGER.items()}
 
 
 def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:
     """Store what a step changed of the ledger, in its open transaction."""
-    for kind, table in LEDGER.items():
-        of_kind = [one for one in changes if one.kind == kind]
-        if of_kind:
-            where = " AND ".join(f"{name} = ?" for name in table.key)
-            gone = (one.key for one in of_kind if one.value is None)
-            writer.executemany(f"DELETE FROM {table.name} WHERE {where}", gone)
-            rows = ((*one.key, *one.value) for one in of_kind if one.value is not None)
-            marks = ", ".join("?" * len(table.types))
-            writer.executemany(f"INSERT OR REPLACE INTO {table.name} VALUES ({marks})", rows)
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for kind, key, value in changes:
+        removing, storing = _STATEMENTS[kind]
+        if value is None:
+            rows.setdefault(removing, []).append(key)
+        else:
+            rows.setdefault(storing, []).append((*key, *value))
+    for statement, of_statement in rows.items():
+        writer.executemany(statement, of_statement)
 
 
 def load(source: sqlite3.Connection) -> Iterator[Kept]:
