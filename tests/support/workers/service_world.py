@@ -15,11 +15,11 @@ from neardup_workers.doing.http.access.guard import Access
 from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
+from neardup_workers.doing.http.connections import connection_type
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.server import bound
 from neardup_workers.doing.http.window import near, window_requests
-from neardup_workers.doing.http.wire.connections import connection_type
 from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.blocked import read_block_list

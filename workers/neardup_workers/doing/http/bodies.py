@@ -108,19 +108,6 @@ async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.body_bytes_max:
         raise Refused("body_too_large", detail=f"it has {length} bytes, at most {limits.body_bytes_max:,} are taken")
-    body: bytes | None = request.scope.get("whole")
-    if body is None:
-        body = await _streamed(request, limits)
-    else:
-        request.scope["hold"](len(body))
-    holder = request.scope.get("holder")  # of its token
-    if holder is not None and not holder.spends("bytes", len(body)):
-        raise Refused("quota")
-    return body
-
-
-async def _streamed(request: Request, limits: ServeLimits) -> bytes:
-    """Return a body that comes in parts."""
     body = bytearray()
     try:
         async with asyncio.timeout(limits.body_seconds_max):
@@ -131,6 +118,9 @@ async def _streamed(request: Request, limits: ServeLimits) -> bytes:
                     raise Refused("body_too_large", detail=f"at most {limits.body_bytes_max:,} bytes are taken")
     except TimeoutError:
         raise Refused("body_slow") from None
+    holder = request.scope.get("holder")  # of its token
+    if holder is not None and not holder.spends("bytes", len(body)):
+        raise Refused("quota")
     return bytes(body)
 
 

@@ -29,13 +29,13 @@ from neardup_workers.doing.http.access.tracing import traced
 from neardup_workers.doing.http.answers.recall import Recall
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
+from neardup_workers.doing.http.connections import connection_type, raise_file_limit
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.outgoing.delivery import Delivery, measure_outbox
 from neardup_workers.doing.http.outgoing.hook import Hook, hook_of
 from neardup_workers.doing.http.window import near, window_requests
-from neardup_workers.doing.http.wire.connections import connection_type, raise_file_limit
 from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.process.compiling import Compiling, say

@@ -17,7 +17,7 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
 
     POST /v1/check takes a document as JSON; GET /openapi.json describes all requests.
     """
-    check_installed("serve", "serve", "starlette", "uvicorn")
+    check_installed("serve", "serve", "starlette", "uvicorn", "httptools")
     from neardup_workers.outside.settings.load import load
     from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
 

@@ -1,0 +1,123 @@
+"""Connections of the service: bounds on clients that connect and send no request.
+
+Theory of operation. A connection *waits* while it has no request: from its beginning, or from the end of a response, to
+the end of the next head. A connection that waits too long is closed, and so is one whose head is too long. If too many
+wait, the one that has waited longest is closed, so that a flood of idle connections does not keep out clients that send
+requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+# Open files that the process asks for: connections with and without a request, and a burst of new ones.
+_FILES = 4096
+# Bytes of a head, from which on no more is read; what has come with it is read.
+_HEAD_BYTES_MAX = 64 << 10
+# How exact the time is after which a connection is closed.
+_SWEEP_SECONDS = 1.0
+
+
+class _Waiting:
+    """The connections without a request, longest first, and when each is closed. One timer serves all of them: a timer
+    for each request would cost as much as reading it."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._until: dict[HttpToolsProtocol, float] = {}
+        self._is_sweeping = False
+
+    def begin(self, connection: HttpToolsProtocol) -> None:
+        """Wait for a request of a connection."""
+        loop, until = connection.loop, self._until
+        until.pop(connection, None)
+        until[connection] = loop.time() + self._seconds
+        if len(until) > self._most:
+            self._abort(next(iter(until)))
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            self._sweep(loop)
+
+    def end(self, connection: HttpToolsProtocol) -> None:
+        """Wait no more: there is a request, or the connection has ended."""
+        self._until.pop(connection, None)
+
+    def _abort(self, connection: HttpToolsProtocol) -> None:
+        self.end(connection)
+        connection.transport.abort()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for connection in [one for one, until in self._until.items() if until <= now]:
+            self._abort(connection)
+        self._is_sweeping = bool(self._until)
+        if self._is_sweeping:
+            loop.call_later(min(_SWEEP_SECONDS, self._seconds / 8), self._sweep, loop)
+
+
+def connection_type(waiting_max: int, head_seconds_max: float) -> type[HttpToolsProtocol]:
+    """Return the protocol of the connections of one server.
+
+    Args:
+        waiting_max: connections without a request at most.
+        head_seconds_max: how long a connection may wait for the end of a head.
+    """
+    waiting = _Waiting(waiting_max, head_seconds_max)
+
+    class Connection(HttpToolsProtocol):
+        """A connection that a request can end at once, without reading the rest of its body."""
+
+        _head_bytes = 0  # so much has come of a head without an end
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            """Give every request of the connection the function ``abort``, in its state."""
+            super().connection_made(transport)
+            self.app_state = {**self.app_state, "abort": transport.abort}
+            waiting.begin(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Forget the connection."""
+            waiting.end(self)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            """Read data; the end of a head ends the wait."""
+            super().data_received(data)
+            if self._has_request():
+                self._head_bytes = 0
+                waiting.end(self)
+                return
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
+                self.send_400_response(f"A head has at most {_HEAD_BYTES_MAX:,} bytes.")
+
+        def on_headers_complete(self) -> None:
+            """Begin the answer; a request of HTTP/1.1 names one host."""
+            hosts = sum(name == b"host" for name, _ in self.headers)
+            if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+                self.send_400_response("A request names one host.")
+            else:
+                super().on_headers_complete()
+
+        def on_response_complete(self) -> None:
+            """Wait for the next request, unless the client has sent it already."""
+            super().on_response_complete()
+            if not self.transport.is_closing() and not self._has_request():
+                self._head_bytes = 0
+                waiting.begin(self)
+
+        def _has_request(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+    return Connection
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files of this process, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

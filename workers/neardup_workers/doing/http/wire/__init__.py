@@ -1,1 +1,0 @@
-"""Bytes of connections: bounds on clients, requests that come whole, and their answers."""
