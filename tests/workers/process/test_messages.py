@@ -1,7 +1,8 @@
-"""Standard error whose reader leaves."""
+"""Standard error whose reader leaves, or whose disk is full."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -25,3 +26,19 @@ def test_a_reader_of_messages_who_leaves_does_not_end_the_work(tmp_path: Path) -
         process.stdin.close()
         assert process.wait(PROCESS_SECONDS_MAX) == 0
     assert (tmp_path / "kept").read_bytes() == first + second
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_messages_that_find_no_room_end_no_work(tmp_path: Path) -> None:
+    """Reports and the summary are lost; the files are whole, and the command succeeds."""
+    lines = b'damaged\n{"text": "the first text"}\n'
+    command = [*COMMAND, "dedup", "-", "--output", "kept", "--removed", "removed"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, input=lines, stderr=full, cwd=tmp_path, env=clean_environment(), timeout=PROCESS_SECONDS_MAX,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 0
+    assert (tmp_path / "kept").read_bytes() == b'{"text": "the first text"}\n'
+    assert (tmp_path / "removed").read_bytes() == b""

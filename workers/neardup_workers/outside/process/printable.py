@@ -22,8 +22,8 @@ def printable(text: str) -> str:
 
 
 class Messages:
-    """Standard error. If its reader leaves (``2>&1 | head``), later messages are dropped, and the work goes on: a file
-    that is written meanwhile must not end where the reader left."""
+    """Standard error. If its reader leaves (``2>&1 | head``), later messages are dropped, and those that do not fit if
+    its disk is full. The work goes on: a file that is written meanwhile must not end there."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -35,18 +35,20 @@ class Messages:
         """Write text, or drop it."""
         try:
             return self._stream.write(text)
-        except BrokenPipeError:
-            self._drop()
+        except OSError as error:
+            self._drop(error)
             return len(text)
 
     def flush(self) -> None:
         """Write what is held back, or drop it."""
         try:
             self._stream.flush()
-        except BrokenPipeError:
-            self._drop()
+        except OSError as error:
+            self._drop(error)
 
-    def _drop(self) -> None:
+    def _drop(self, error: OSError) -> None:
+        if not isinstance(error, BrokenPipeError):
+            return  # a disk may have room again
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, self._stream.fileno())
         os.close(nothing)
