@@ -1,13 +1,15 @@
 """The command line: help, exit codes, and one sentence for each impossible request."""
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 import typer
-from command import ROOT, clean_environment
+from command import COMMAND, ROOT, clean_environment
 
 from neardup.features.texts.normalize import FOLDS
 from neardup.pairs.json_lines import UNITS
@@ -273,3 +275,29 @@ def test_an_impossible_request_ends_at_once_with_one_sentence(neardup, arguments
 def test_the_version_is_the_version_of_the_distribution(neardup):
     """The package has the same version number."""
     assert neardup("--version").stdout.startswith(b"neardup 0.")
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [["settings"], ["--version"], ["run", "--help"], ["tune"], ["tune", "--json"]])
+def test_what_is_printed_to_a_full_disk_ends_with_one_sentence(words):
+    """Also what the parser prints, and tables: it is no bug of the program."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, env=clean_environment(), check=False
+        )
+    assert done.returncode == Exit.OUTPUT
+    assert done.stderr == b"neardup: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("words", [["settings"], ["tune", "--json"], ["help", "exit-codes"]])
+def test_a_reader_who_leaves_ends_what_is_printed_with_success(words):
+    """As in ``neardup settings | head``."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as closed:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=closed, stderr=subprocess.PIPE, env=clean_environment(), check=False
+        )
+    assert (done.returncode, done.stderr) == (Exit.SUCCESS, b"")

@@ -43,7 +43,8 @@ def leave(code: int) -> NoReturn:
     except BrokenPipeError:
         pass  # the reader has closed the pipe
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"neardup: cannot write to standard output: {error}\n")
+        if not code:  # else the command has said why it ends
+            sys.stderr.write(f"neardup: cannot write to standard output: {error}\n")
         code = code or Exit.OUTPUT
     with suppress(OSError, ValueError):
         sys.stderr.flush()

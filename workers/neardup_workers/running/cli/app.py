@@ -7,6 +7,7 @@ package by its name.
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import sys
 from importlib import import_module
@@ -52,6 +53,9 @@ _ORIGINS = (
     "the command line goes first, then the environment, then the file."
 )
 _EPILOG = f"{_ORIGINS}\n\nneardup help exit-codes explains the exit codes."
+
+# A disk that is full, or a quota or limit of a file that is reached: never a fault of the program.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     name="neardup",
@@ -318,7 +322,12 @@ def _main() -> int:
         return _fail(failure.code, str(failure))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+    except SystemExit:  # the parser's answer to a reader of standard output who has left
+        return Exit.SUCCESS
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            where = error.filename or "to standard output"
+            return _fail(Exit.OUTPUT, f"cannot write {where}: {error.strerror}")
         if hasattr(error, "format_message"):  # an error of the command line parser
             if type(error).__name__ == "NoArgsIsHelpError":  # versions of typer have it in different modules
                 typer.echo(error.format_message(), err=True)
