@@ -244,8 +244,8 @@ class Decider:
         """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
         resumed = saved.decode(parts)
         self.decisions.resume(resumed)
-        evidence = resumed.held.evidence(self._matcher.config.plan.width)
-        self._holdings.resume(evidence, resumed.held.names(), resumed.records)
+        held, width = resumed.held, self._matcher.config.plan.width
+        self._holdings.resume(held.evidence(width), held.names(), resumed.records)
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
@@ -342,8 +342,7 @@ class Decider:
             if not held.any():
                 return self._matcher.compared(batch, positions, slots)
             results = np.empty((len(items), RESULT_FIELDS), np.float32)
-            older = self._held(numbers[held])
-            results[held] = self._matcher.compared(batch, positions[held], older)
+            results[held] = self._matcher.compared(batch, positions[held], self._held(numbers[held]))
             if not held.all():
                 results[~held] = self._matcher.compared(batch, positions[~held], slots[~held])
             return results
@@ -363,7 +362,9 @@ class Decider:
 
     def _new(self, verdicts: Verdicts, against: npt.NDArray[np.int64], texts: Texts, offset: int) -> NewWords:
         """What kept arrivals say that the contents which they were compared with do not say."""
-        arrivals = np.flatnonzero((against != NO_ROW) & IS_KEPT_STATUS[verdicts.statuses])
+        arrivals = ((against != NO_ROW) & IS_KEPT_STATUS[verdicts.statuses]).nonzero()[0]
+        if not len(arrivals):
+            return NOTHING_NEW
         held, out = self._is_held(against[arrivals], offset), dict[int, tuple[NewWord, ...]]()
         for is_held in (False, True):
             at = arrivals[held == is_held]
@@ -388,9 +389,8 @@ class Decider:
         if GONE not in originals:
             return self._ids(originals)
         here = iter(self._ids(originals[originals != GONE]))
-        stories = verdicts.clusters[verdicts.originals != NONE].tolist()
-        names = self._holdings.names
-        return [names[story] if gone else next(here) for story, gone in zip(stories, originals == GONE, strict=True)]
+        each = zip(verdicts.clusters[verdicts.originals != NONE].tolist(), originals == GONE, strict=True)
+        return [self._holdings.names[story] if gone else next(here) for story, gone in each]
 
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
