@@ -6,7 +6,7 @@ A *place* is the number of a document in order of arrival; on topics it is the p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -249,12 +249,17 @@ def columns_of(
     return columns
 
 
-def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW) -> list[list[Any]]:
-    """Return the values of each field as a list with ``None`` for none; the arguments are those of ``columns_of``."""
+def values_of(
+    verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW, fields: Collection[str] = NAMES
+) -> list[list[Any]]:
+    """Return the values of fields, in their order, as lists with ``None`` for none; the other arguments are those of
+    ``columns_of``."""
     statuses, ids, lists = verdicts.statuses.tolist(), iter(original_ids), list[list[Any]]()
     count = len(statuses)
     refused = [row for row, status in enumerate(statuses) if status == REFUSED] if REFUSED in statuses else ()
-    for column, none, is_id, names in _listed_columns():
+    for name, (column, none, is_id, names) in zip(NAMES, _listed_columns(), strict=True):
+        if name not in fields:
+            continue
         values: list[Any] = getattr(verdicts, column).tolist() if column else [None] * count
         if none is not None:
             if values.count(none) == count:  # as most columns of documents that repeat nothing
@@ -267,10 +272,12 @@ def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = N
                 values = [None if value == none else value for value in values]
             for row in refused:
                 values[row] = None
+        elif not column:
+            for row, words in new.items():
+                values[row] = [word._asdict() for word in words] or None
+        elif column == "statuses":
+            values = [STATUSES[status] for status in statuses]
         lists.append(values)
-    lists[0] = [STATUSES[status] for status in statuses]
-    for row, words in new.items():
-        lists[-1][row] = [word._asdict() for word in words] or None
     return lists
 
 

@@ -306,7 +306,7 @@ class Keeper:
         """Return documents with the time of now. It never falls, also if the clock is set back or in a new process."""
         if self._clock is None:
             return signed
-        times = np.full(signed.batch.size, self._present())
+        times = np.array([self._present()] * signed.batch.size, np.int64)
         times.flags.writeable = False  # as all columns of a batch: another mix would compile the kernels again
         return signed._replace(batch=signed.batch._replace(times=times))
 

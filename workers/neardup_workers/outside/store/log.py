@@ -40,6 +40,9 @@ from neardup_workers.outside.store.extra import quotes, statements, words
 from neardup_workers.outside.store.rows import FIELDS, LEADS, TABLES, StoredRow, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
+_PROGRESS = (
+    "UPDATE meta SET value = CASE name WHEN 'places' THEN ?1 ELSE ?2 END WHERE name IN ('places', 'stream_time')"
+)
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
 # A start checks the checksums of pages for so long: those of a million documents. The service checks the rest.
@@ -212,8 +215,7 @@ class Log:
             self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
         if texts or any(row.title is not None for row in rows):  # nothing else has words
             words.enter(self._writer, rows[0].place)
-        values = (("places", places), ("stream_time", stream_time))
-        self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
+        self._writer.execute(_PROGRESS, (places, stream_time))
 
     def follow(self, changes: KeptStories, texts: Mapping[int, str] = MappingProxyType({})) -> None:
         """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
@@ -236,12 +238,13 @@ class Log:
             oldest: the place of the oldest document of the window.
             kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
         """
-        stories.expire(self._writer, oldest)
         if kept_from is None:
-            if oldest != self._dropped:  # else three tables are searched for nothing
+            if oldest != self._dropped:  # else four tables are searched for nothing
+                stories.expire(self._writer, oldest)
                 self.drop(oldest)
                 self._dropped = oldest
             return
+        stories.expire(self._writer, oldest)
         expired = (self._oldest(), oldest)
         self._writer.execute(
             "UPDATE documents SET evidence = x'', checksum = NULL WHERE place >= ? AND place < ?", expired

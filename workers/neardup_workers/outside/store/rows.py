@@ -21,7 +21,6 @@ from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
 from neardup.stories.verdicts.fields import (
     KINDS,
     MESSAGE_FIELDS,
-    NAMES,
     NewWords,
     Verdicts,
     blank_verdicts,
@@ -75,7 +74,6 @@ FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow.
 # Fields of verdicts that have no column of their own.
 MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, *_BITS, "duplicate_of"))
 _MORE_NAMES = tuple(field.name for field in MORE)
-_MORE_AT = tuple(map(NAMES.index, _MORE_NAMES))
 # The other fields of verdicts: name, column, and the greatest value of it that means none, if one does.
 _COLUMNS = tuple(
     (field.name, field.column, None if KINDS[field.kind].is_none is None else none_of(field))
@@ -213,9 +211,10 @@ def stored_rows(
 
 def more_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords) -> list[str | None]:
     """Return ``StoredRow.more`` of verdicts; the arguments are those of ``values_of``."""
-    lists = values_of(verdicts, original_ids, new)
-    rows = zip(*(lists[at] for at in _MORE_AT), strict=True)
-    return [encoded_more(dict(zip(_MORE_NAMES, row, strict=True))) for row in rows]
+    rows = zip(*values_of(verdicts, original_ids, new, _MORE_NAMES), strict=True)
+    return [
+        None if row.count(None) == len(row) else encoded_more(dict(zip(_MORE_NAMES, row, strict=True))) for row in rows
+    ]
 
 
 def encoded_more(values: Mapping[str, Any]) -> str | None:
