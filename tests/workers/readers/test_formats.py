@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tarfile
 
 import pytest
 from command import WORDS, clean_environment
@@ -149,12 +150,22 @@ def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_p
               "json-seq": b'\x1e{"id":"a","text":"t"}\n',
               "concatenated-json": b'{\n  "id": "a",\n  "text": "t"\n}\n{\n  "id": "b",\n  "text": "t"\n}\n',
               "utf-32": '{"id":"a"}'.encode("utf-32"),
-              "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}[name]  # fmt: skip
+              "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0",
+              "tar": b"in.jsonl".ljust(257, b"\0") + b"ustar\0" + b'00{"id":"a","text":"t"}\n' * 2}[name]  # fmt: skip
     assert found(tmp_path / "in.dat", begins) == [f"format_{name}"]
     if b"\0" not in begins:
         assert found(tmp_path / "in.dat", begins, input_format="documents") == [
             Document(str(tmp_path / "in.dat"), begins.decode())
         ]
+
+
+@pytest.mark.parametrize("name", ["in.tar", "in.tar.gz", "in.dat"])
+def test_an_archive_of_files_of_lines_is_not_read_as_lines(tmp_path, name):
+    """The first document of each file stands behind a header there, and would be lost."""
+    (tmp_path / "in.jsonl").write_bytes(b'{"id":"a","text":"one"}\n{"id":"b","text":"two"}\n')
+    with tarfile.open(tmp_path / name, "w:gz" if name.endswith(".gz") else "w") as archive:
+        archive.add(tmp_path / "in.jsonl", "in.jsonl")
+    assert found(tmp_path / name, (tmp_path / name).read_bytes()) == ["format_tar"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])

@@ -33,5 +33,8 @@ UNSUPPORTED: dict[str, Unsupported] = {
         (), re.compile(rb"(?:\xff\xfe\0\0|\0\0\xfe\xff|[{\[]\0\0\0|\0\0\0[{\[])"),
         "iconv -f UTF-32 -t UTF-8 FILE makes it UTF-8; without a mark, name UTF-32LE or UTF-32BE",
     ),
+    "tar": Unsupported(
+        (".tar", ".tgz"), re.compile(rb"(?s:.{257})ustar"), "unpack it first and name the folder of what was in it"
+    ),
     "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
 }  # fmt: skip
