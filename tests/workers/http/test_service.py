@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import pytest
 from service_world import NEAR, NOW, TEXT, world_in
+from starlette.requests import Request
+from starlette.routing import Route
 
 from neardup.documents.document import REASONS
 from neardup.errors import ConfigError
@@ -29,6 +31,19 @@ def test_a_check_answers_the_verdict_and_the_pairs(world):
     assert (answer["status"], answer["duplicate_of"], answer["cluster"], answer["place"]) == ("duplicate", "a", 0, 1)
     assert [pair["id"] for pair in answer["pairs"]] == ["a"]
     assert 0.7 < answer["similarity"] == answer["pairs"][0]["similarity"]
+
+
+def test_a_check_parses_no_query_where_there_is_none(world, monkeypatch):
+    """Nor does a router try one path after the other."""
+
+    def never(*given):
+        raise AssertionError("it is looked at")
+
+    monkeypatch.setattr(Request, "query_params", property(never))
+    monkeypatch.setattr(Route, "matches", never)
+    assert world.check("a", TEXT)["status"] == "original"
+    with pytest.raises(AssertionError, match="looked at"):
+        world.check("b", NEAR, "?add=false")
 
 
 def test_a_look_adds_nothing(world):

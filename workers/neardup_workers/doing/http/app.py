@@ -82,6 +82,7 @@ class _Anything(PathConvertor):
 
 
 register_url_convertor("anything", _Anything())
+_FRACTIONS = tuple(field.name for field in FIELDS if field.kind == "fraction")
 Handler = Callable[[Service, Request], Awaitable[Response]]
 Answering = Callable[[Request], Awaitable[Response]]
 # The answers whose clients ask again and again.
@@ -194,7 +195,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         "id": answer.id,
         "added": True,
         **{name: answer.verdict[name] for name in SHOWN},
-        **{field.name: rounded(answer.verdict[field.name]) for field in FIELDS if field.kind == "fraction"},
+        **{name: rounded(answer.verdict[name]) for name in _FRACTIONS},
         "pairs": pairs,
         **named_collection(answer.collection),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ _ALL = (
 )  # fmt: skip
 SHOWN = tuple(name for name in _ALL if name not in ("time", "date"))
 _AS_STORED = tuple(name for name in SHOWN if name in StoredRow._fields)
+_stored = itemgetter(*_AS_STORED)
 
 
 class Answer(NamedTuple):
@@ -46,7 +48,7 @@ def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
         row: the columns of a ``StoredRow`` by name.
         duplicate_of: the id of its original.
     """
-    values = dict.fromkeys(_ALL) | {name: row[name] for name in _AS_STORED}
+    values = dict.fromkeys(_ALL) | dict(zip(_AS_STORED, _stored(row), strict=True))
     return values | {
         "status": STATUSES[row["answered"]],
         "duplicate_of": duplicate_of,

@@ -48,13 +48,20 @@ def _number(name: str, description: str, least: int, most: int, default: int | N
 
 def flag(request: Request, parameter: Parameter) -> bool:
     """Return a parameter that is true or false. Raises ``Refused``."""
-    value = request.query_params.get(parameter.name, str(parameter.schema.get("default", False)).lower())
+    value = _given(request, parameter)
+    if value is None:
+        return bool(parameter.schema.get("default", False))
     return {"true": True, "false": False}[_one_of(parameter.name, value, ("true", "false"))]
+
+
+def _given(request: Request, parameter: Parameter) -> str | None:
+    """Return what a request gives a parameter; most requests have no query, which need not be parsed."""
+    return request.query_params.get(parameter.name) if request.scope["query_string"] else None
 
 
 def choice(request: Request, parameter: Parameter) -> str:
     """Return a parameter that has one of some values. Raises ``Refused``."""
-    value = request.query_params.get(parameter.name)
+    value = _given(request, parameter)
     return _one_of(parameter.name, parameter.schema["default"] if value is None else value, parameter.schema["enum"])
 
 
@@ -63,7 +70,7 @@ def number(request: Request, parameter: Parameter, default: int = -1) -> int:
 
     Raises ``Refused``.
     """
-    value = request.query_params.get(parameter.name)
+    value = _given(request, parameter)
     if value is None:
         return int(parameter.schema.get("default", default))
     least, most = parameter.schema["minimum"], parameter.schema["maximum"]
@@ -74,7 +81,7 @@ def number(request: Request, parameter: Parameter, default: int = -1) -> int:
 
 def text(request: Request, parameter: Parameter) -> str | None:
     """Return a parameter that is a text; ``None`` without one, or if it is empty. Raises ``Refused``."""
-    value = request.query_params.get(parameter.name) or None
+    value = _given(request, parameter) or None
     most = parameter.schema.get("maxLength", len(value or ""))
     if value is not None and len(value) > most:
         raise Refused("parameter", parameter.name, f"it must have at most {most:,} characters")
@@ -83,7 +90,7 @@ def text(request: Request, parameter: Parameter) -> str | None:
 
 def microseconds(request: Request, parameter: Parameter) -> int | None:
     """Return a parameter that is a time in seconds since the epoch, in microseconds. Raises ``Refused``."""
-    value = request.query_params.get(parameter.name)
+    value = _given(request, parameter)
     if value is None:
         return None
     least, most = parameter.schema["minimum"], parameter.schema["maximum"]
