@@ -1,6 +1,7 @@
 """Committed changes move to the database on a thread of their own; a COMMIT does not wait for that."""
 
 import logging
+import os
 import sqlite3
 import time
 
@@ -10,6 +11,7 @@ from service_world import NOW, TEXT, opened
 from neardup.documents.document import Document
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints
+from neardup_workers.outside.store.disk.sums import PAGE_BYTES
 
 WAIT_SECONDS = 60.0
 
@@ -134,7 +136,7 @@ def test_removal_waits_for_a_checkpoint_that_runs(keeper):
 
 
 def test_a_check_writes_few_bytes_to_the_file_of_changes(tmp_path):
-    """Each page that a commit changes is written whole, so pages are small: 24 kB a check of 2,000 documents."""
+    """Each page that a commit changes is written whole, so pages are small: 20 kB a check of 2,000 documents."""
     keeper = opened(tmp_path, ServeSettings(threshold=0.7))
     texts = [" ".join(f"w{7919 * n * k % 9973}" for k in range(1, 41)) for n in range(1, 2101)]
     for first in range(0, 2000, 50):
@@ -145,4 +147,22 @@ def test_a_check_writes_few_bytes_to_the_file_of_changes(tmp_path):
         keeper.check([Document(f"e{n}", texts[n], NOW)])
     changes = keeper.log.path.with_name("window.sqlite-wal").stat().st_size
     keeper.log.close()
-    assert 100 * 4096 < changes < 100 * 24_000
+    assert 100 * 4096 < changes < 100 * 20_000
+
+
+def test_a_checkpoint_reads_many_changes_at_once(tmp_path, monkeypatch):
+    """Frames and pages that follow each other are read together; every page has its checksum then."""
+    keeper, reads, pread = opened(tmp_path, ServeSettings()), [], os.pread
+    keeper.log._checkpoints.committed = lambda: False  # no thread moves changes
+    for n in range(40):
+        keeper.check([Document(f"d{n}-{m}", f"{TEXT} {n} {m} {m * m} {m**3}", float(NOW)) for m in range(16)])
+    frames = ((tmp_path / "window.sqlite-wal").stat().st_size - 32) // (24 + PAGE_BYTES)
+    monkeypatch.setattr(os, "pread", lambda *given: (reads.append(given), pread(*given))[1])
+    keeper.log.checkpoint()
+    sums = keeper.log._checkpoints._sums
+    assert frames > 500
+    assert len(reads) < frames / 8
+    assert len(sums._known) == sums.pages
+    assert all(sums._known)
+    assert not [page for first in range(0, sums.pages, 256) for page in sums.damaged(first)]
+    keeper.log.close()

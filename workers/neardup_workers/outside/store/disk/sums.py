@@ -153,22 +153,30 @@ class PageSums:
             self._frames, self._moved = np.empty(0, np.int64), 0
             self._header[[_SALT, _SALT_2]] = salts or (0, 0)
         if salts:
-            begun = b"".join(number.to_bytes(4, "big") for number in salts)
-            found = []
+            begun = np.frombuffer(b"".join(number.to_bytes(4, "big") for number in salts), np.uint8)
+            size, found = _FRAME_HEADER + self.page_bytes, list[npt.NDArray[np.int64]]()
+            at = _WAL_HEADER + len(self._frames) * size
             with self._wal.open("rb", buffering=0) as file:
-                at = _WAL_HEADER + len(self._frames) * (_FRAME_HEADER + self.page_bytes)
-                while len(frame := os.pread(file.fileno(), _FRAME_HEADER, at)) == _FRAME_HEADER:
-                    if frame[8:16] != begun:  # of the file before
+                while len(data := os.pread(file.fileno(), CHUNK * size, at)) >= _FRAME_HEADER:
+                    count = (len(data) - _FRAME_HEADER) // size + 1
+                    frames = np.frombuffer(data.ljust(count * size), np.uint8)[: count * size].reshape(count, size)
+                    is_of_now = (frames[:, 8:16] == begun).all(axis=1)
+                    whole = count if is_of_now.all() else int(is_of_now.argmin())  # the rest is of the file before
+                    found.append(frames[:whole, :4].copy().view(">u4").ravel().astype(np.int64) - 1)
+                    if whole < CHUNK:
                         break
-                    found.append(int.from_bytes(frame[:4], "big") - 1)
-                    at += _FRAME_HEADER + self.page_bytes
-            self._frames = np.concatenate([self._frames, np.array(found, np.int64)])
+                    at += CHUNK * size
+            self._frames = np.concatenate([self._frames, *found])
         return len(self._frames) > self._moved
 
     def _compute(self, pages: npt.NDArray[np.int64]) -> None:
-        size = self.page_bytes
-        data = (os.pread(self.file, size, page * size) for page in pages.tolist())
-        self._set(pages, np.array([(crc32c(page) or 1) if len(page) == size else 0 for page in data], "<u4"))
+        size, sums = self.page_bytes, list[int]()
+        ends = np.flatnonzero((np.diff(pages) != 1) | (pages[1:] % CHUNK == 0)) + 1
+        for run in np.split(pages, ends) if len(pages) else ():
+            data = memoryview(os.pread(self.file, len(run) * size, int(run[0]) * size))
+            whole = range(0, len(data) - size + 1, size)
+            sums += [crc32c(data[at : at + size]) or 1 for at in whole] + [0] * (len(run) - len(whole))
+        self._set(pages, np.array(sums, "<u4"))
 
     def _set(self, pages: npt.NDArray[np.int64], sums: npt.NDArray[np.uint32] | int) -> None:
         if not len(pages):
