@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support" / "models"))
+from linker_mutants import LINKER_MUTANTS
 from mutant_runs import Mutant, run_mutants
 
 PRODUCER = "workers/neardup_workers/outside/transport/kafka/producer.py"
@@ -146,13 +147,7 @@ MUTANTS = (
         "[ID, BEGIN, OLDEST, NEWEST]] = numbers[known][:, [0, 1, 2, 1]]\n",
         (STORIES,),
     ),
-    Mutant(
-        "the window of a restart passes what the ledger of sources needs", "simulation",
-        "workers/neardup_workers/doing/stages/verdicts/linker.py",
-        "self._marks.oldest(min(first, self.sources.first))",
-        "self._marks.oldest(first)",
-        (SOURCES,),
-    ),
+    *LINKER_MUTANTS,
     Mutant(
         "a restart counts verdicts that the topic of sources counts", "simulation", LEDGER,
         "        again = found.numbers >= kept.step\n",

@@ -35,6 +35,7 @@ def test_the_schedules_reach_every_failure() -> None:
         "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 30,
         "late": 100, "runs in the promise": 25, "pairs of contents promised": 100, "links promised": 200,
         "verdict duplicate": 1000, "verdict unchanged": 20, "verdict removed": 50, "linkers restored": 20,
+        "linkers kept": 20, "documents of standing linkers": 300,
         "clusters": 100, "clusters ended": 50, "clusters not shown by their original": 50, "forwarded": 200,
         "ends inside a message": 100, "starts inside a message": 20,
         "canaries canaries": 1000, "canaries found": 2000, "canaries evicted": 5, "canaries truncated": 5,

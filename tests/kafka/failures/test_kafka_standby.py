@@ -12,10 +12,11 @@ from pathlib import Path
 from kafka_deployment import Deployment, get, wait_until
 from kafka_world import World, stories
 from ports import free_port
+from test_kafka_verdicts import check, decided
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.outside.telemetry.observer import Silent
-from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 
 DOCUMENTS = stories(160)
 EARLIER, LATER = DOCUMENTS[:120], DOCUMENTS[120:]
@@ -111,3 +112,30 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
         assert (more["takeovers kept"], more["takeovers restored"]) == (1, 0)
         assert more["restored_documents"] + more["standby_documents"] <= len(LATER)
         wait_until(lambda: shown() == [(survivor, [])] * 2, "the survivor owns both, and nothing stands by")
+
+
+def test_a_standby_of_the_linker_takes_over_without_restoring(worlds: Callable[..., World]) -> None:
+    """The linker is gone without leaving; the one that stood by decides the rest, each document once."""
+    world = worlds({"session_timeout_seconds": SESSION_SECONDS}, verdicts=True, standbys=1)
+    for role in (SIGN, MATCH, FILTER):
+        world.place(role)
+    owner = world.place(LINK, "owner")
+    world.load(EARLIER[:60])
+    world.run(lambda: decided(owner) == 60, "the linker has decided")
+    standby = world.place(LINK, "standby")
+    world.run(lambda: standby.worker.held.is_level, "the standby has restored while the linker works")
+    world.load(EARLIER[60:])
+    world.run(lambda: decided(owner) == decided(standby) == len(EARLIER), "it has decided what the linker has")
+    assert standby.worker.running == set()
+    counts = Counts()
+    standby.worker.observer = standby.worker.member.observer = standby.worker.held._observer = counts
+    owner.kill()
+    world.places.remove(owner)
+    world.load(LATER)
+    world.run(lambda: decided(standby) == len(DOCUMENTS), "the standby has taken over")
+    assert standby.worker.running == {0}
+    world.settle()
+    check(world)
+    assert (counts.counts["takeovers kept"], counts.counts["takeovers restored"]) == (1, 0)
+    assert counts.counts["restored_documents"] == 0
+    owner.close()

@@ -10,7 +10,7 @@ from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_growth import growth_of
 from sim_model import Event, Promise, Row, Said, Sketches, promised, replayed, trees
-from sim_verdicts import check_clusters, check_one_process, check_sources, check_unique, check_verdicts
+from sim_verdicts import check_clusters, check_one_process, check_sources, check_standing, check_unique, check_verdicts
 
 from neardup.pairs.batches import CONTENT_HALF
 from neardup.pairs.shards import Shard, shards_of
@@ -48,6 +48,7 @@ class Outcome:
         self.clusters: Counter[str] = Counter()
         self.sources: Counter[str] = Counter()
         self.forwarded = 0
+        self.standing = 0  # linkers that stand by
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.model.late and not self.model.evicted
         copies = Counter(self.sketches.content_of[t.text or ""] for t in self.documents)
@@ -100,6 +101,7 @@ def check(cluster: Cluster) -> Outcome:
             check_one_process(outcome)
         check_clusters(outcome)
         check_sources(outcome)
+        check_standing(outcome)
     if cluster.scenario.filters:
         check_unique(outcome)
     if outcome.uncut:

@@ -75,7 +75,7 @@ class Cluster(TopicsWorld):
         )  # fmt: skip
         self.link_plan = LinkPlan(
             self.config, self.topics, shards, 2, limits_of(self.config), START, False, MATCHERS, step_bytes,
-            scenario.undecided_max, scenario.messages_bytes,
+            scenario.undecided_max, scenario.messages_bytes, standbys=scenario.standbys,
         )  # fmt: skip
         self.filter_plan = FilterPlan(
             Names(self.topics, self.generation, ""), scenario.forward, START, False, step_bytes
@@ -84,7 +84,7 @@ class Cluster(TopicsWorld):
         self.places: list[Place] = []
         self.zombies: list[Place] = []
         self.events: Counter[str] = Counter()
-        self.observer = Counting()
+        self.observer, self.of_linkers = Counting(), Counting()
         self.signed: dict[int, list[Record]] = {0: []}
         self.links: dict[int, list[Record]] = defaultdict(list)
         self._read: Counter[tuple[str, int]] = Counter()
@@ -112,7 +112,8 @@ class Cluster(TopicsWorld):
         producer, consumer = (
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
-        member = WorkerMember(transport, consumer, producer, self.observer, self.clock)
+        observer = self.of_linkers if place.kind == LINKERS else self.observer
+        member = WorkerMember(transport, consumer, producer, observer, self.clock)
         if place.kind == SIGNERS:
             place.worker = SignWorker(member, self.sign_plan, self.clock)
         elif place.kind == LINKERS:
@@ -154,7 +155,7 @@ class Cluster(TopicsWorld):
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # others may take turns
         else:
             place.taken += taken
-            check_fence(place.worker, self.memory.group(MATCHERS, self.topics.links).offsets)
+            check_fence(place.worker, self.memory)
             tables = getattr(place.worker, "tables", {}).values()
             self.events["ends inside a message"] += any(offset_and_row(table.position)[1] for table in tables)
             return taken
@@ -250,6 +251,8 @@ class Cluster(TopicsWorld):
             mock.patch("neardup_workers.doing.stages.verdicts.sources._STORIES", self.scenario.sources_stories),
             mock.patch("neardup_workers.outside.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("neardup_workers.doing.stages.matching.standbys._REFRESH_SECONDS", 0.0),
+            mock.patch("neardup_workers.doing.stages.verdicts.beginning.standby._REFRESH_SECONDS", 0.0),
+            mock.patch("neardup_workers.doing.stages.verdicts.beginning.standby._AGAIN_SECONDS", 1.0),
             mock.patch("neardup_workers.doing.stages.matching.matcher.TRAIL_BYTES", self.scenario.trail_bytes),
         ):
             yield

@@ -158,6 +158,8 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
             **outcome.sources,
             **{f"canaries {what}": count for what, count in simulation.observer.canaries.items()},
             **{f"takeovers {what}": count for what, count in simulation.observer.takeovers.items()},
+            **{f"linkers {what}": count for what, count in simulation.of_linkers.takeovers.items()},
+            "documents of standing linkers": simulation.of_linkers.standby_documents,
             "documents of standbys": simulation.observer.standby_documents,
             "verdicts": sum(outcome.verdicts.values()),
             **{f"verdict {status}": count for status, count in outcome.verdicts.items()},

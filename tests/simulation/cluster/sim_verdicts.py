@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from cluster_oracle import expected_clusters, wrong_clusters
@@ -11,7 +12,7 @@ from memory_transport import MemoryTransport
 from verdict_oracle import arrivals_of, expected_lines, one_process
 
 from neardup.documents.document import Verdict
-from neardup_workers.doing.stages.verdicts.beginning.restore import Restored, restored
+from neardup_workers.doing.stages.verdicts.beginning.restore import Offsets, Restored, restored
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.doing.stages.verdicts.sources import Sources
@@ -99,16 +100,32 @@ def check_clusters(outcome: Outcome) -> None:
     )
 
 
+def check_standing(outcome: Outcome) -> None:
+    """As many linkers stand by as are wanted and there; each has decided what is committed, and has what the owner
+    has."""
+    cluster = outcome.cluster
+    workers = [place.worker for place in cluster.places if isinstance(place.worker, LinkWorker)]
+    owners = [worker for worker in workers if worker.running]
+    standing = [worker for worker in workers if worker.standby.is_on]
+    assert len(standing) == min(cluster.scenario.standbys, len(workers) - len(owners))
+    for worker, owner in product(standing, owners):
+        if worker.held.is_level or owner.state.arrivals:
+            assert worker.held.is_level
+            assert worker.state.arrivals == owner.state.arrivals
+            assert worker.held.clusters._clusters == owner.held.clusters._clusters
+            assert worker.state.decisions.stream_time == owner.state.decisions.stream_time
+    outcome.standing = len(standing)
+
+
 def check_sources(outcome: Outcome) -> None:
     """The ledger of the linker, and the one that a restart restores, equal a ledger that counts all verdicts at once
     with the sources and times of the messages of ``signed``."""
     cluster = outcome.cluster
     lines = [line for _, line in lines_of(cluster)]
     expected = ledger_of(arrivals_of(cluster.signed[0], cluster.config), lines)
-    running = [
-        place.worker for place in cluster.places if isinstance(place.worker, LinkWorker) and place.worker.running
-    ]
-    for sources in (*(worker.sources for worker in running), _restored_sources(cluster)):
+    workers = [place.worker for place in cluster.places if isinstance(place.worker, LinkWorker)]
+    holding = [worker for worker in workers if worker.held.is_level]
+    for sources in (*(worker.sources for worker in holding), _restored_sources(cluster)):
         assert list(sources._ledger.every()) == list(expected.every())
     records = cluster.memory.records(cluster.topics.sources)
     outcome.sources = Counter({"records of sources": len(records), "sources": len(expected.largest(99))})
@@ -116,10 +133,12 @@ def check_sources(outcome: Outcome) -> None:
 
 def _restored_sources(cluster: Cluster) -> Sources:
     topics, log = cluster.topics, cluster.memory.log(cluster.topics.signed, 0)
-    signed, verdicts = (cluster.memory.offsets("linkers", topic) for topic in (topics.signed, topics.verdicts))
+    signed, verdicts, links = (
+        cluster.memory.offsets("linkers", topic) for topic in (topics.signed, topics.verdicts, topics.links)
+    )
     compared = Compared(cluster.config, lambda offset: log.read(offset, 1)[0][0].value or b"", 1 << 20)
     plan = cluster.link_plan._replace(allow_gap=False)
-    found = restored(MemoryTransport(cluster.memory), plan, compared, signed[0], verdicts)
+    found = restored(MemoryTransport(cluster.memory), plan, compared, Offsets(signed[0], verdicts, links))
     return next(one for one in found if isinstance(one, Restored)).sources
 
 

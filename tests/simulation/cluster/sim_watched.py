@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
+
+from memory_cluster import MemoryCluster
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.signed import position_of
-from neardup_workers.outside.transport.protocol import Committed
 
 # Calls that fail, and calls in which a process ends.
 FAULTS = (
@@ -59,10 +62,13 @@ class Counting(Silent):
             self.standby_documents += int(amount)
 
 
-def check_fence(worker: object, offsets: Mapping[int, Committed]) -> None:
-    """No table of a standby is ahead of what the owner of its shard has committed."""
-    if not isinstance(worker, MatchWorker):
-        return
-    for shard in worker.standbys.ready:
-        bound = position_of(offsets[shard].offset, decode_window(offsets[shard].metadata).row)
-        assert worker.standbys.tables[shard].position <= bound, f"shard {shard} is ahead of its commit"
+def check_fence(worker: object, memory: MemoryCluster) -> None:
+    """No standby is ahead of what the owner of its shard, or the linker, has committed."""
+    if isinstance(worker, MatchWorker) and worker.standbys.ready:
+        offsets = memory.offsets(worker.member.membership.group, worker.plan.topics.links)
+        for shard in worker.standbys.ready:
+            bound = position_of(offsets[shard].offset, decode_window(offsets[shard].metadata).row)
+            assert worker.standbys.tables[shard].position <= bound, f"shard {shard} is ahead of its commit"
+    if isinstance(worker, LinkWorker) and worker.held.is_level:
+        signed = memory.offsets(worker.member.membership.group, worker.plan.topics.signed)[0]
+        assert worker.state.arrivals <= decode_signed_metadata(signed).arrivals, "the standby is ahead of the linker"

@@ -10,8 +10,8 @@ from neardup.pairs.shards import Growth
 from neardup.pairs.window_message import WireError
 from neardup_workers.doing.stages.matching.shard_table import Window, encode_window
 from neardup_workers.doing.stages.verdicts import evidence
-from neardup_workers.doing.stages.verdicts.beginning.restore import RecordsLostError, compacted
-from neardup_workers.doing.stages.verdicts.originals import read_stories
+from neardup_workers.doing.stages.verdicts.beginning.restore import Compacted, RecordsLostError
+from neardup_workers.doing.stages.verdicts.originals import STEP_KEY, read_stories
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.transport.protocol import Committed, Message
 
@@ -87,13 +87,13 @@ def test_a_restore_waits_while_a_transaction_is_open_where_records_are_missing()
     producer.begin()
     producer.send(Message(name, 0, b"9", b"step"))
     producer.flush()
-    restore = compacted(transport, world.plan, name, 9, lambda read: read_stories(read, ""))
+    topic = Compacted(transport, world.plan, name, STEP_KEY, lambda read: read_stories(read, ""))
+    restore = topic.extend(9)
     assert [next(restore) for _ in range(5)] == [False] * 5
     producer.commit()
     assert next(restore)  # the record
-    with pytest.raises(StopIteration) as end:
-        next(restore)
-    assert end.value.value.step == 9
+    assert next(restore, None) is None
+    assert topic.kept().step == 9
 
 
 def test_a_linker_decides_nothing_while_a_shard_has_other_settings() -> None:

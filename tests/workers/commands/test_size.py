@@ -161,17 +161,20 @@ def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     assert any("role sign are needed and documents_partitions=2" in what for what, _ in signers.problems)
 
 
-@pytest.mark.parametrize(("standbys", "names"), [(0, ["link", "minutes", "linker"]), (1, ["link", "linker"])])
+@pytest.mark.parametrize(("standbys", "names"), [(0, ["link", "minutes", "linker"]), (1, ["link"])])
 def test_a_linker_without_room_and_a_long_takeover_are_named(standbys: int, names: list[str]) -> None:
     """The example of docs/OPERATIONS.md: a linker has the window of the whole stream in one process."""
     found = size_of(settings_of(verdicts=True, standbys=standbys), load_of())
     assert [name for (what, _), name in zip(found.problems, names, strict=True) if name in what] == names
     needed = next(role for role in found.roles if role.role == "link").memory
     assert f"needs {needed / 2**30:,.1f} GiB, and --memory is 16.0 GiB" in found.problems[0][0]
-    roomy = size_of(settings_of(verdicts=True, standbys=1), load_of(memory_max=needed))
-    (wait,) = roomy.problems
-    assert "reads the whole window for 76 minutes" in wait[0]
-    assert "over 8 streams" in wait[1]
+    roomy = size_of(settings_of(verdicts=True, standbys=standbys), load_of(memory_max=needed))
+    session = roomy.linker_takeover_seconds - (0 if standbys else roomy.linker_restore_seconds)
+    assert session == pytest.approx(settings_of().client.session_timeout_seconds)
+    waits = [problem for problem in roomy.problems if "reads the whole window for 76 minutes" in problem[0]]
+    assert [do for _, do in waits] == [
+        "set standbys to 1: the second linker then keeps all that the first one holds"
+    ] * (1 - standbys)
     small = size_of(settings_of(verdicts=True, window_seconds=3_600.0), load_of())
     assert small.linker_restore_seconds == pytest.approx(small.window_documents * LINKER_RESTORE / 1e6)
     assert size_of(settings_of(), load_of()).linker_restore_seconds == 0.0

@@ -171,8 +171,8 @@ class StreamOptions(Declared):
         default=0,
         ge=0,
         le=8,
-        description="other matchers that keep a copy of the table of each shard, to take over without a restore; each "
-        "takes the memory of the tables once more",
+        description="other matchers that keep a copy of the table of each shard, and other linkers that keep the state "
+        "of the linker, to take over without a restore; each takes the memory once more",
     )
     pairs_max: int | None = setting(
         default=None,

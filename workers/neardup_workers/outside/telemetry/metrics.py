@@ -238,16 +238,16 @@ _ROWS = (
         _PARTITION),
     Row("restored_documents", "counter", "documents", _RESTORING,
         "Documents read from the log to restore windows, once for each shard."),
-    Row("takeovers", "counter", "shards", (MATCH,),
-        "Shards that this worker took over, by their tables: kept, of a standby or of the worker before it in the "
-        "process, or restored from the log.", "table", ("kept", "restored")),
+    Row("takeovers", "counter", "shards", _RESTORING,
+        "Shards that this worker took over, or the linker, by their tables: kept, of a standby or of the worker "
+        "before it in the process, or restored from the log.", "table", ("kept", "restored")),
     # Standbys.
-    Row("standby_documents", "counter", "documents", (MATCH,),
+    Row("standby_documents", "counter", "documents", _RESTORING,
         "Documents that standbys have applied, once for each shard."),
-    Row("standby_lag_records", "gauge", "records", (MATCH,),
-        "Messages of signed between a standby and the committed offset of its shard.", _PARTITION),
-    Row("standby_lag_seconds", "gauge", "seconds", (MATCH,),
-        "For how long a standby has not reached an offset that its shard has committed; 0 when it has.", _PARTITION),
+    Row("standby_lag_records", "gauge", "records", _RESTORING,
+        "Messages of signed between a standby and the committed offset of its shard, or of the linker.", _PARTITION),
+    Row("standby_lag_seconds", "gauge", "seconds", _RESTORING,
+        "For how long a standby has not reached an offset that its owner has committed; 0 when it has.", _PARTITION),
     Row("standby_table_bytes", "gauge", "bytes", (MATCH,), "Memory of the table of a standby.", _PARTITION),
     Row("worker", "info", "", PROCESSES, "Which worker this is."),
 )  # fmt: skip

@@ -88,8 +88,8 @@ class Role(NamedTuple):
 class Sized(NamedTuple):
     """What a deployment needs. ``restore_seconds`` is that of one matcher after another has died without standbys;
     ``takeover_seconds`` is the session of the dead one, and the restore where no matcher stands by;
-    ``linker_restore_seconds`` is that of the one linker that decides, 0 without verdicts. ``streams`` is 1
-    unless the load is too large for one stream. A problem is what is wrong, and what to do."""
+    ``linker_restore_seconds`` and ``linker_takeover_seconds`` are those of the one linker that decides, 0 without
+    verdicts. ``streams`` is 1 unless the load is too large for one. A problem is what is wrong, and what to do."""
 
     window_documents: int
     table_bytes_per_document: float
@@ -98,6 +98,7 @@ class Sized(NamedTuple):
     restore_seconds: float
     takeover_seconds: float
     linker_restore_seconds: float
+    linker_takeover_seconds: float
     roles: tuple[Role, ...]
     problems: tuple[tuple[str, str], ...]
 
@@ -160,9 +161,11 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
     roles = (*_roles(settings, load, documents, Role(MATCH, matchers, load.rate * cores, PROCESS_BYTES + memory)),)
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
-    takeover = settings.client.session_timeout_seconds + (0.0 if settings.standbys else replayed)
+    session = settings.client.session_timeout_seconds
     linked = documents * LINKER_RESTORE / 1e6 if settings.verdicts else 0.0
-    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover), *_waits(linked)]
+    takeover, linking = (session + (0.0 if settings.standbys else restore) for restore in (replayed, linked))
+    linking = linking if settings.verdicts else 0.0
+    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover), *_waits(linking)]
     if given is not None and matchers > given * (1 + settings.standbys):
         useful = given * (1 + settings.standbys)
         what = f"{matchers} matchers are needed and shards={given}: more than {useful} have nothing to do"
@@ -178,7 +181,7 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
             f"near-duplicates meet (by language, collection or kind): {load.rate / streams:,.0f} a second each"
         )
         problems.append((what, do))
-    return Sized(documents, table, shards, streams, replayed, takeover, linked, roles, tuple(problems))
+    return Sized(documents, table, shards, streams, replayed, takeover, linked, linking, roles, tuple(problems))
 
 
 def _divided(documents: int, given: int | None, standbys: int, load: Load) -> tuple[int, int, int, int, float]:
@@ -214,7 +217,7 @@ def _roles(settings: StreamSettings, load: Load, documents: int, matching: Role)
         messages = min(limits.messages_bytes_max, documents * load.table)
         stories = min(settings.evidence_bytes_max, documents * _WITH_STORY * (STORY_BYTES + load.counted + load.id))
         memory = decided + messages + stories + min(documents, STORIES_MAX) * _LEDGER_BYTES
-        yield Role(LINK, 2, load.rate * LINKER_DOCUMENT / 1e6, PROCESS_BYTES + memory)
+        yield Role(LINK, max(2, 1 + settings.standbys), load.rate * LINKER_DOCUMENT / 1e6, PROCESS_BYTES + memory)
         yield shared(FILTER, FILTER_DOCUMENT)
 
 
@@ -257,13 +260,13 @@ def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...], takeov
         )
 
 
-def _waits(linked: float) -> Iterator[tuple[str, str]]:
+def _waits(takeover: float) -> Iterator[tuple[str, str]]:
     """A linker that takes over for too long; and what to do."""
-    if linked > TAKEOVER_SECONDS_MAX:
+    if takeover > TAKEOVER_SECONDS_MAX:
         yield (
-            f"a linker that takes over reads the whole window for {linked / 60:,.0f} minutes, and should take "
-            f"{TAKEOVER_SECONDS_MAX / 60:.0f}: no verdict is written until then, and no linker stands by",
-            f"shorten the window, or divide the documents over {math.ceil(linked / TAKEOVER_SECONDS_MAX)} streams",
+            f"a linker that takes over reads the whole window for {takeover / 60:,.0f} minutes, and should take "
+            f"{TAKEOVER_SECONDS_MAX / 60:.0f}: no verdict is written until then",
+            "set standbys to 1: the second linker then keeps all that the first one holds",
         )
 
 
@@ -275,6 +278,7 @@ def _tables(sized: Sized) -> Iterator[Table]:
         ("restore", f"{sized.restore_seconds:,.0f} s", "of a matcher that takes over the most shards"),
         ("takeover", f"{sized.takeover_seconds:,.0f} s", "after a death: session, and restore without standbys"),
         ("restore of the linker", f"{sized.linker_restore_seconds:,.0f} s", "of all that it has decided of the window"),
+        ("its takeover", f"{sized.linker_takeover_seconds:,.0f} s", "session, and restore without standbys"),
     ])  # fmt: skip
     roles = [(role.role, str(role.processes), f"{role.cores:.2f}", _bytes(role.memory)) for role in sized.roles]
     yield table_of(("role", "processes", "cores of each", "memory of each"), roles, justify="left", title="Roles")

@@ -216,6 +216,7 @@ def _linker(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
         undecided_max=limits.undecided_max,
         messages_bytes_max=limits.messages_bytes_max,
         sources_max=settings.sources_max,
+        standbys=settings.standbys,
     )
     worker = LinkWorker(member, plan)
     return Made(
@@ -224,9 +225,11 @@ def _linker(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
         restored=lambda: worker.held.progress,
         observe=worker.observe,
         trim=worker.trim,
-        waiting_records=worker.held.waiting_records,
+        waiting_records=worker.waiting_records,
+        standbys=worker.standby.lag,
         close=worker.close,
         reports={"sources": lambda: worker.sources.report()},
+        reads=Reads(topics.signed, worker.positions, worker.lag),
     )
 
 

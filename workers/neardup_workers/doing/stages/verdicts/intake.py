@@ -1,4 +1,4 @@
-"""What a running linker reads: ``signed`` as a member of its group, and ``links`` by assignment.
+"""What a running linker reads: ``signed`` and ``links``, both without its group.
 
 ``take`` adds the records to the state and to the watermarks. ``hold`` pauses partitions that are far ahead of the
 watermark; ``linker`` describes the bounds.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from neardup.pairs.shards import Growth
@@ -21,14 +21,13 @@ from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.state import LinkState
 from neardup_workers.doing.stages.verdicts.watermarks import Hole, Watermarks
 from neardup_workers.outside.settings.kafka import LIMITS
-from neardup_workers.outside.topics.links import decode_links
+from neardup_workers.outside.topics.links import Links, decode_links
 from neardup_workers.outside.topics.names import Topics
 from neardup_workers.outside.topics.places import partitions_of
 from neardup_workers.outside.topics.signed import PARTITION, ROW_BYTES_MIN, decode_signed, offset_and_row, position_of
 from neardup_workers.outside.transport.protocol import (
     FencedError,
     OffsetGoneError,
-    Polled,
     Record,
     UnknownTopicError,
     UnreachableError,
@@ -55,6 +54,7 @@ class LinkPlan(NamedTuple):
     undecided_max: int = LIMITS.undecided_max
     messages_bytes_max: int = LIMITS.messages_bytes_max
     sources_max: int = SOURCES_MAX
+    standbys: int = 0  # other members that keep the state of the linker
 
 
 class Intake:
@@ -62,13 +62,14 @@ class Intake:
 
     def __init__(self, member: WorkerMember, plan: LinkPlan) -> None:
         self.member, self.plan, self.observer = member, plan, member.observer
-        self.reader = member.transport.reader(plan.topics.links)
+        self.reader, self._signed = (
+            member.transport.reader(topic) for topic in (plan.topics.links, plan.topics.signed)
+        )
         self._messages = member.transport.reader(plan.topics.signed)
         self.growth = Growth(plan.shards)  # up to the position
         self.watermarks = Watermarks(plan.shards, 0, allow_gap=plan.allow_gap)
-        self.position = 0  # the offset after the last record of signed that was read
+        self.position = 0  # the offset up to which records of signed are in the state
         self._verdict_partitions = member.transport.partitions(plan.topics.verdicts)
-        self._paused = False
         self._named: set[Hole] = set()  # accepted holes that the log names
         self._hand: deque[Record] = deque()  # polled records of signed for which there is no room yet
 
@@ -81,25 +82,21 @@ class Intake:
         self.position = position
         self._hand.clear()
         self.reader.follow(starts)
+        self._signed.follow({PARTITION: position})
 
-    def resume(self) -> None:
-        """Read ``signed``."""
-        self.member.start(PARTITION, self.position)
-        self._paused = False
-
-    def poll(self, timeout_seconds: float, records_max: int, undecided: int) -> Polled:
-        """Poll ``signed``, for the membership; ``undecided`` documents wait. Raises as ``take``."""
-        room = max(1, (self.plan.undecided_max - undecided) * ROW_BYTES_MIN)
-        bytes_max = min(room, self.plan.step_bytes_max)
-        return self.unless_fenced(lambda: self.member.poll(timeout_seconds, records_max, bytes_max))
-
-    def take(self, state: LinkState, signed: list[Record], records_max: int) -> int:
-        """Add polled rows and available links to the state; returns the number of records.
+    def take(self, state: LinkState, timeout_seconds: float, records_max: int) -> int:
+        """Wait for rows unless there is no room for them, else for links; add both to the state. Returns the number of
+        records.
 
         Raises ``FencedError`` if another member has decided and trimmed the next records; ``OffsetGoneError`` if pairs
         are missing that no matcher will report; ``WireError``, ``UnknownTopicError``.
         """
         fingerprint, width = self.plan.config.signing_fingerprint, self.plan.config.plan.width
+        signed: list[Record] = []
+        left = self.plan.undecided_max - state.undecided
+        if left > 0 and not self._hand:
+            room, timeout, timeout_seconds = min(left * ROW_BYTES_MIN, self.plan.step_bytes_max), timeout_seconds, 0.0
+            signed = self.unless_fenced(lambda: self._signed.poll(timeout, records_max, room))
         try:
             self._hand += signed
             while self._hand:
@@ -120,18 +117,32 @@ class Intake:
                 self._hand.popleft()
         except UnreachableError:
             self._hand.clear()
-            self.member.consumer.seek(PARTITION, self.position)
+            self._signed.follow({PARTITION: self.position})
             raise
-        links = self.unless_fenced(lambda: self.reader.poll(0.0, records_max, self.plan.step_bytes_max))
+        if not self._hand:
+            self.position = max(self.position, self._signed.positions()[PARTITION])  # it has passed markers, too
+        return len(signed) + self.take_links(state.add_pairs, timeout_seconds, records_max, signed)
+
+    def take_links(
+        self, add: Callable[[Links], None], timeout_seconds: float, records_max: int, signed: Sequence[Record] = ()
+    ) -> int:
+        """Read links, and ``add`` their pairs; returns the number of records. Raises as ``take``. The metrics count
+        the bytes of ``signed``, too."""
+        fingerprint = self.plan.config.signing_fingerprint
+        links = self.unless_fenced(lambda: self.reader.poll(timeout_seconds, records_max, self.plan.step_bytes_max))
         for record in links:
             message = decode_links(_value(record, self.plan.topics.links), fingerprint)
             pairs = len(message.links.later)
             self.watermarks.add(record.partition, record.offset, pairs, message.first, message.end)
-            state.add_pairs(message.links)
+            add(message.links)
         if links:
             self._check_holes()
         self.observer.count("bytes", sum(len(record.value or b"") for record in (*signed, *links)))
-        return len(signed) + len(links)
+        return len(links)
+
+    def lag(self) -> int:
+        """Return the messages of ``signed`` that are not read, as far as the reader knows."""
+        return max(0, self._signed.ends().get(PARTITION, 0) - self.position)
 
     def compared(self) -> Compared:
         """Return the evidence of a new state."""
@@ -140,6 +151,7 @@ class Intake:
     def close(self) -> None:
         """Free the readers; never raises."""
         self.reader.close()
+        self._signed.close()
         self._messages.close()
 
     def read_again(self, offset: int) -> bytes:
@@ -173,14 +185,8 @@ class Intake:
 
     def hold(self, state: LinkState) -> None:
         """Release what is decided, and pause the partitions that are far ahead of the watermark."""
-        limit = self.plan.undecided_max
         self.watermarks.settle(state.decided_position(self.position))
-        is_full = bool(self._hand) or state.undecided >= limit
-        if is_full != self._paused:
-            consumer = self.member.consumer
-            (consumer.pause if is_full else consumer.resume)([PARTITION])
-            self._paused = is_full
-        self.reader.hold(self.watermarks.ahead(limit, position_of(self.position)))
+        self.reader.hold(self.watermarks.ahead(self.plan.undecided_max, position_of(self.position)))
 
     def starts(self, state: LinkState) -> dict[int, int]:
         """Return where a restart reads each partition of ``links``."""

@@ -2,15 +2,17 @@
 
 The group of linkers reads ``signed``, which has one partition: one member works, the others stand by. States:
 
+- *standing by*: the group says so; ``beginning/standby`` says how.
 - *waiting*: assigned, without position. The worker reads the committed offsets of the group.
-- *restoring*: it reads the verdicts of the window, one stretch at a time between polls.
+- *restoring*: it reads the verdicts of the window, one stretch at a time between polls, or decides what the last owner
+  has decided since a standby, publishing nothing.
 - *running*: each turn reads rows and links, and decides every row that all shards have passed, in the order of
   ``signed``.
-- *revoked*: the whole state is dropped; the next owner restores it.
+- *revoked*: the whole state is dropped, unless the member stands by from now on.
 
 A step, and the effect of a crash after each part:
 
-1. ``poll`` rows, for the membership, and links. *A crash loses nothing: both are read again.*
+1. ``poll``, for the membership; read rows and links. *A crash loses nothing: both are read again.*
 2. Decide inside an open step. *A crash loses nothing.*
 3. ``transact``: verdicts, and offsets of ``signed``, ``links`` and ``verdicts``. *They become visible together, or
    not at all.*
@@ -27,19 +29,23 @@ always read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 import numpy as np
 
-from neardup.pairs.shards import Growth
 from neardup.stories.verdicts.rule import STATUSES
 from neardup.window import NO_TIME
-from neardup_workers.doing.stages.growth import growth_at
-from neardup_workers.doing.stages.matching.plan import passed_growth
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import check_ends, start_offset
 from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX
-from neardup_workers.doing.stages.verdicts.beginning.first import continued, disagreement
+from neardup_workers.doing.stages.verdicts.beginning.first import (
+    after_gap,
+    continued,
+    disagreement,
+    gone_links,
+    name_skipped,
+)
+from neardup_workers.doing.stages.verdicts.beginning.restore import Offsets, RecordsLostError
+from neardup_workers.doing.stages.verdicts.beginning.standby import Standby
 from neardup_workers.doing.stages.verdicts.held import Decision, Held
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.originals import encode_step
@@ -60,11 +66,14 @@ from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import generation, generation_header
 from neardup_workers.outside.topics.signed import PARTITION, position_of
 from neardup_workers.outside.topics.verdicts import encode_runs
+from neardup_workers.outside.transport.assignment import Offer
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
+    FencedError,
     Message,
     OffsetGoneError,
+    Polled,
     UnreachableError,
 )
 
@@ -82,12 +91,16 @@ class LinkWorker:
         self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
         self.running: set[int] = set()
         self.held = Held(member, plan)
+        self.standby = Standby(member, plan, self.held)
+        self._goal: Committed | None = None  # the offset in signed that a restore must reach
+        self._is_kept = False  # what it restores began as a standby
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
         self._skipped = 0  # documents before the first linker
         self._ignored = self._largest = 0  # ignored pairs in the metrics; members of the largest cluster not yet there
         self._committed: dict[str, dict[int, Committed]] = {}
-        self._trimmed: dict[int, int] = {}
+        self._trimmed: dict[int, int] = {}  # links, up to these offsets
+        self._bound: dict[int, int] = {}  # up to which the last trim would have dropped them
         self._renewed_at: float | None = None  # when all offsets were committed
 
     @property
@@ -103,7 +116,7 @@ class LinkWorker:
     @property
     def ready(self) -> bool:
         """Whether the assigned partition is running, if there is one."""
-        return not self.member.waiting and not self.member.awaited and not self.held.is_restoring
+        return not self.member.waiting and not self.member.awaited and self._goal is None
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, restore a stretch, or read and decide one step; returns the records read.
@@ -111,42 +124,55 @@ class LinkWorker:
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
         """
+        self.member.consumer.offer(Offer(self.plan.standbys, frozenset({PARTITION} if self.held.is_level else ())))
+        timeout = 0.0 if self.held.is_restoring else timeout_seconds
         with stage(self.observer, "poll"):
-            timeout = 0.0 if self.held.is_restoring else timeout_seconds
-            polled = self.held.intake.poll(timeout, records_max, self.state.undecided)
-        if polled.revoked:
-            self._stop()
+            polled = self.member.poll(timeout, 1, at_hand=not self.held.is_empty)
+        self._follow(polled)
         if self.member.waiting or self.member.awaited:
             self._assign()
-        if self.held.is_restoring:
+        if self._goal is not None:
             with stage(self.observer, "restore"):
-                self._restore()
+                self._restore(self._goal, records_max)
         if not self.running:
-            return 0
+            return self.standby.turn(timeout, records_max) if self.standby.is_on else 0
         with stage(self.observer, "decode"):
-            read = self.held.intake.take(self.state, polled.records, records_max)
+            read = self.held.intake.take(self.state, timeout, records_max)
         if not polled.is_joining:  # else the commit would be refused
             self._step()
         self.held.intake.hold(self.state)
         return read
 
+    def waiting_records(self) -> dict[int, int]:
+        """Return the number of records of signed that wait for verdicts, by partition, if there are any."""
+        return dict.fromkeys(self.running, len(self.state.waiting)) if self.state.waiting else {}
+
+    def positions(self) -> dict[int, int]:
+        """Return the offset in ``signed`` up to which the running partition is read."""
+        return dict.fromkeys(self.running, self.held.intake.position)
+
+    def lag(self) -> dict[int, int]:
+        """Return the messages of ``signed`` that the running partition has not read, as far as the reader knows."""
+        return dict.fromkeys(self.running, self.held.intake.lag())
+
     def restoring_partitions(self) -> list[int]:
         """Return the partitions of signed that are being restored."""
-        return [PARTITION] if self.held.is_restoring else []
+        return [] if self._goal is None else [PARTITION]
 
     def close(self) -> None:
         """Free the reader; never raises."""
         self.held.intake.close()
 
     def trim(self) -> None:
-        """Write the ledger of sources, add a mark, and trim ``links``. The matchers trim ``signed``.
+        """Write the ledger of sources, add a mark, and trim ``links``, up to what the round before committed: standbys
+        may be behind the last commit. The matchers trim ``signed``.
 
         The offsets are committed first. This commit fails for a member that lost its partition while it was suspended.
         """
         if not self.running:
+            self.standby.check()
             return
         if awaited := disagreement(self.member.transport, self.plan):
-            self.member.consumer.pause([PARTITION])
             self._stop()
             self._wait_for(awaited)
             return
@@ -163,25 +189,38 @@ class LinkWorker:
             return
         topic = self.plan.topics.links
         if 0 <= self.member.clock() - began <= TRIM_SECONDS_MAX:
-            committed = self._committed[topic].items()
-            before = {p: at.offset for p, at in committed if at.offset > self._trimmed.get(p, 0)}
+            bound, self._bound = self._bound, {p: at.offset for p, at in self._committed[topic].items()}
+            before = {p: offset for p, offset in bound.items() if offset > self._trimmed.get(p, 0)}
             if before:
                 transport.trim(topic, before)
                 self._trimmed.update(before)
 
     def observe(self) -> None:
-        """Report waiting records, and the progress of each shard."""
+        """Report waiting records, and the progress of each shard, or how far the standby is behind."""
+        self.standby.observe()
         if self.running:
             self.held.intake.observe(self.state, self.member.clock())
             measure_sources(self.observer, self.sources, self.member.clock())
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
 
-    def _stop(self) -> None:
+    def _follow(self, polled: Polled) -> None:
+        """Follow the changes of the group: what is held stays if this member stands by from now on."""
+        if polled.revoked:
+            self._stop(keeps=self.plan.standbys > 0)
+        if self.member.joined:
+            owns = bool(self.running or self.member.waiting or self.member.awaited or self._goal)
+            self.standby.follow(is_on=PARTITION in polled.standbys and not owns)
+            if not owns and not self.standby.is_on and not self.held.is_empty:
+                self.held.forget()
+
+    def _stop(self, *, keeps: bool = False) -> None:
         """Decide nothing more until the partition is restored."""
-        self.running, self.member.awaited = set(), ""
-        self.held.forget()
+        keeps = keeps and bool(self.running)  # what has a part of the state is of no use to a standby
+        self.running, self._goal, self.member.awaited = set(), None, ""
         self.held.intake.forget()
+        if not keeps:
+            self.held.forget()
 
     def _assign(self) -> None:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
@@ -189,6 +228,7 @@ class LinkWorker:
         try:
             self.member.admit()
             if awaited := disagreement(transport, self.plan):
+                self.held.forget()
                 self._wait_for(awaited)
                 return
             signed = self.member.consumer.committed(PARTITION)
@@ -196,13 +236,13 @@ class LinkWorker:
             if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
                 end = bounds[PARTITION][1]
-                if (begun := continued(transport, self.plan, start, end, self._passed())) is None:
+                if (begun := continued(transport, self.plan, start, end)) is None:
                     self._wait_for(f"matchers with verdicts: those that work publish no links in {topics.links} yet")
                     return
                 signed, decided_before = begun
                 more = {topics.verdicts: decided_before} if decided_before else {}
                 self.member.transact([], topics.signed, {PARTITION: signed}, more_offsets=more)
-                self._name_skipped(signed)
+                name_skipped(self.plan, signed)
             # Read before the committed offsets: a trim between the two lies below a later commit, and is no gap.
             firsts = {partition: first for partition, (first, _) in transport.bounds(topics.links).items()}
             ends = {s: end for s, (_, end) in transport.bounds(topics.verdicts).items()}
@@ -213,7 +253,7 @@ class LinkWorker:
                 return
             known = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
             check_ends(transport, group, known)
-            signed = self._after_gap(signed, bounds[PARTITION][0])
+            whole, signed = signed, after_gap(transport, self.plan, signed, bounds[PARTITION][0])
         except (UnreachableError, AbortedError):
             return
         metadata = decode_signed_metadata(signed)
@@ -224,11 +264,17 @@ class LinkWorker:
         decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
         self._written, self._counted, self._skipped = metadata.step, metadata.sources, metadata.skipped
-        self._committed, self._trimmed, self._renewed_at = {**known, topics.signed: {PARTITION: signed}}, {}, None
+        self._committed, self._renewed_at = {**known, topics.signed: {PARTITION: signed}}, None
+        self._trimmed, self._bound = {}, {}
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
-        self._check_gaps(starts, firsts)
-        self.held.follow(signed, verdicts, {partition: max(at, firsts[partition]) for partition, at in starts.items()})
-        self.member.awaited, self.member.waiting = "", set()
+        is_whole = not gone_links(self.plan, starts, firsts) and whole == signed
+        self._is_kept = is_whole and not self.held.is_empty
+        if not self._is_kept:
+            self.held.forget()
+            starts = {partition: max(at, firsts[partition]) for partition, at in starts.items()}
+            self.held.follow(Offsets(signed, verdicts, links), starts)
+        self.observer.count("takeovers", 1, "kept" if self._is_kept else "restored")
+        self._goal, self.member.awaited, self.member.waiting = signed, "", set()
 
     def _wait_for(self, what: str) -> None:
         """Look again at each turn; log it once."""
@@ -236,52 +282,30 @@ class LinkWorker:
             _log.warning("the linker waits for %s", what)
         self.member.awaited, self.member.waiting = what, set()
 
-    def _name_skipped(self, signed: Committed) -> None:
-        """Log what the first linker of the stream passes."""
-        if skipped := decode_signed_metadata(signed).skipped:
-            _log.warning(
-                "the first linker begins at offset %d of %s: %d documents before it get no verdict, and no filter "
-                "forwards them, because matchers published no links of them (verdicts was off)",
-                signed.offset, self.plan.topics.signed, skipped,
-            )  # fmt: skip
-
-    def _after_gap(self, signed: Committed, first: int) -> Committed:
-        """Return where ``signed`` is read: behind what is no longer in the log, which begins at ``first``."""
-        if signed.offset >= first:
-            return signed
-        topics = self.plan.topics
-        gone = (
-            f"offsets {signed.offset} to {first} of {topics.signed} are no longer in the log: their documents get "
-            "no verdict, and no filter forwards them"
-        )
-        if not self.plan.allow_gap:
-            raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
-        _log.warning("%s (allow_gap)", gone)
-        growth = growth_at(self.member.transport, topics, self.plan.config, self._passed(), first)
-        return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0, growth=growth)))
-
-    def _passed(self) -> dict[int, Growth]:
-        """Return how many shards there are, by the offsets of the matchers in ``signed``."""
-        return passed_growth(self.member.transport, self.plan.match_group, self.plan.topics.links, self.plan.shards)
-
-    def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
-        gone = [partition for partition, at in starts.items() if at < firsts[partition]]
-        if gone and not self.plan.allow_gap:
-            raise OffsetGoneError(
-                f"the log of partitions {gone} of {self.plan.topics.links} begins behind the committed offsets: pairs "
-                "of documents without a verdict are gone; accept that with --allow-gap"
-            )
-
-    def _restore(self) -> None:
-        """Restore a stretch; begin to read when the restore is complete."""
+    def _restore(self, goal: Committed, records_max: int) -> None:
+        """Restore a stretch, or decide what was decided since a standby; run when the goal is reached."""
+        held = self.held
         try:
-            if self.held.restore():
-                self.running, self._ignored = {PARTITION}, 0
-                self.held.intake.resume()
+            if held.is_restoring:
+                held.restore(records_max)
+            elif not held.reached(goal):
+                self.standby.catch_up(goal, 0.0, records_max)
         except UnreachableError:
-            self.member.waiting = {PARTITION}
-            self.held.forget()
+            if held.is_restoring:  # a reader that has failed returns no more
+                self._begin_again()
             raise
+        except (FencedError, OffsetGoneError, RecordsLostError) as error:
+            if not self._is_kept:
+                raise
+            _log.warning("the linker restores, for its standby is of no use: %s", error)
+            self._begin_again()
+        if held.reached(goal) and self._goal is not None:
+            held.is_level, self.running, self._goal = True, {PARTITION}, None
+            self._ignored = self.state.decisions.ignored
+
+    def _begin_again(self) -> None:
+        self.held.forget()
+        self._goal, self.member.waiting = None, {PARTITION}
 
     def _step(self) -> None:
         """Decide and publish the arrivals that can be decided."""

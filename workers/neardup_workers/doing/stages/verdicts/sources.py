@@ -51,6 +51,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "account": (*COUNTS, "lags"), "pair": ("documents",), "story": STORY, "exceeded": ("number",),
     "step": ("arrivals",),
 }  # fmt: skip
+# Key of the record that says how many arrivals the topic counts.
+LEDGER_KEY = orjson.dumps(["step"])
 _HOUR_SECONDS = 3600
 _JOINS = (DUPLICATE, UPDATE, UNCHANGED)
 _Longs = npt.NDArray[np.int64]
@@ -180,9 +182,17 @@ class Sources:
 
     def settle(self, first: int) -> None:
         """Close a write that is committed; ``first`` is the first row of the window."""
-        self._shared.update(self._written)
         for one in self._ledger.began_repeating():
             _log.warning("%s", sentence(one))
+        self._settle(first)
+
+    def pass_by(self, first: int) -> None:
+        """Take all that has changed as written: by the owner that this linker stands by for; ``first`` as above."""
+        self._written = {place: self._ledger.story(place) for place in self._changed}
+        self._settle(first)
+
+    def _settle(self, first: int) -> None:
+        self._shared.update(self._written)
         self._ledger.settle()
         self._changed.clear()
         self._ended.clear()

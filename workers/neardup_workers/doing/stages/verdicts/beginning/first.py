@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,27 +13,35 @@ from neardup.pairs.shards import Growth
 from neardup.schemes.config import Config
 from neardup.stories.verdicts.rule import is_document
 from neardup_workers.doing.stages.growth import growth_at
+from neardup_workers.doing.stages.matching.plan import passed_growth
 from neardup_workers.doing.stages.matching.shard_table import decode_window
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
-from neardup_workers.doing.stages.verdicts.positions import SignedMetadata, VerdictsMetadata, encode_metadata
+from neardup_workers.doing.stages.verdicts.positions import (
+    SignedMetadata,
+    VerdictsMetadata,
+    decode_signed_metadata,
+    encode_metadata,
+)
 from neardup_workers.outside.topics.links import NO_PROGRESS, decode_links
 from neardup_workers.outside.topics.places import offsets_of, partitions_of
 from neardup_workers.outside.topics.signed import PARTITION, decode_signed, offset_and_row, position_of
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.protocol import Committed, Record, Transport
+from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Record, Transport
+
+_log = logging.getLogger(__name__)
 
 
 def continued(
-    transport: Transport, plan: LinkPlan, start: int, end: int, passed: Mapping[int, Growth]
+    transport: Transport, plan: LinkPlan, start: int, end: int
 ) -> tuple[Committed, dict[int, Committed]] | None:
     """Return the offsets to commit for a group without any in ``signed`` and ``verdicts``: behind the last verdicts.
 
     A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
-    where it is read: rows from ``start`` on that have no verdict. ``passed`` is what the matchers know of its shards.
+    where it is read: rows from ``start`` on that have no verdict.
     The first linker begins where the matchers publish links (``_linked_from``), and counts the documents before; it
     waits for matchers that have worked and publish none yet: ``None``.
     """
-    topics, config = plan.topics, plan.config
+    topics, config, growths = plan.topics, plan.config, passed(transport, plan)
     decided: dict[int, int] = {}
     offsets: dict[int, Committed] = {}
     arrivals = row = skipped = 0
@@ -45,12 +54,12 @@ def continued(
         ends[list(decided)] = list(decided.values())
         start, row = _first_open(transport, topics.signed, start, end, config, ends)
     elif not plan.allow_gap:
-        position = _linked_from(transport, plan, start, passed)
+        position = _linked_from(transport, plan, start, growths)
         if position is None:
             return None
         skipped = _documents(transport, topics.signed, start, position, config)
         start, row = offset_and_row(position)
-    growth = growth_at(transport, topics, config, passed, start)
+    growth = growth_at(transport, topics, config, growths, start)
     return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None, growth, skipped=skipped))), offsets
 
 
@@ -68,7 +77,7 @@ def disagreement(transport: Transport, plan: LinkPlan) -> str:
     )
 
 
-def _linked_from(transport: Transport, plan: LinkPlan, start: int, passed: Mapping[int, Growth]) -> int | None:
+def _linked_from(transport: Transport, plan: LinkPlan, start: int, growths: Mapping[int, Growth]) -> int | None:
     """Return the first position from ``start`` on from which all shards publish links; ``None`` if it is not known yet.
 
     Matchers that worked without ``verdicts`` publish links of their window when they start with it; what came before
@@ -93,7 +102,7 @@ def _linked_from(transport: Transport, plan: LinkPlan, start: int, passed: Mappi
         if found is not None:
             begun[shard] = found
     while True:
-        shards = growth_at(transport, topics, config, passed, offset_and_row(position)[0]).shards
+        shards = growth_at(transport, topics, config, growths, offset_and_row(position)[0]).shards
         if any(shard < shards for shard in ahead - begun.keys()):
             return None
         furthest = max([position, *(at for shard, at in begun.items() if shard < shards)])
@@ -151,3 +160,46 @@ def _first_open(
             if is_open.any():
                 return record.offset, int(is_open.argmax())
     return end, 0
+
+
+def passed(transport: Transport, plan: LinkPlan) -> dict[int, Growth]:
+    """Return how many shards there are, by the offsets of the matchers in ``signed``."""
+    return passed_growth(transport, plan.match_group, plan.topics.links, plan.shards)
+
+
+def name_skipped(plan: LinkPlan, signed: Committed) -> None:
+    """Log what the first linker of the stream passes."""
+    if skipped := decode_signed_metadata(signed).skipped:
+        _log.warning(
+            "the first linker begins at offset %d of %s: %d documents before it get no verdict, and no filter "
+            "forwards them, because matchers published no links of them (verdicts was off)",
+            signed.offset, plan.topics.signed, skipped,
+        )  # fmt: skip
+
+
+def after_gap(transport: Transport, plan: LinkPlan, signed: Committed, first: int) -> Committed:
+    """Return where ``signed`` is read: behind what is no longer in the log, which begins at ``first``."""
+    if signed.offset >= first:
+        return signed
+    topics = plan.topics
+    gone = (
+        f"offsets {signed.offset} to {first} of {topics.signed} are no longer in the log: their documents get "
+        "no verdict, and no filter forwards them"
+    )
+    if not plan.allow_gap:
+        raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
+    _log.warning("%s (allow_gap)", gone)
+    growth = growth_at(transport, topics, plan.config, passed(transport, plan), first)
+    return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0, growth=growth)))
+
+
+def gone_links(plan: LinkPlan, starts: Mapping[int, int], firsts: Mapping[int, int]) -> list[int]:
+    """Return the partitions of ``links`` of which the log begins behind where it is read; raises ``OffsetGoneError``
+    unless that is allowed."""
+    gone = [partition for partition, at in starts.items() if at < firsts[partition]]
+    if gone and not plan.allow_gap:
+        raise OffsetGoneError(
+            f"the log of partitions {gone} of {plan.topics.links} begins behind the committed offsets: pairs "
+            "of documents without a verdict are gone; accept that with --allow-gap"
+        )
+    return gone
