@@ -296,6 +296,7 @@ class Explanation(NamedTuple):
             numbers.
         novelty: with ``novelty``, what the newer document adds to the older one.
         signal: of scheme ``signals``: the one of ``SIGNALS`` that makes the pair; ``None`` if the texts do.
+        by_signal: of scheme ``signals``: the similarity by the text and by each signal that both have.
     """
 
     older: str
@@ -311,6 +312,7 @@ class Explanation(NamedTuple):
     sides: tuple[tuple[Marked, ...], ...] = ()
     novelty: Novelty | None = None
     signal: str | None = None
+    by_signal: Mapping[str, float] | None = None
 
 
 class Refusal(NamedTuple):

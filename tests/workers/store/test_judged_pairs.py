@@ -121,3 +121,27 @@ def test_judged_pairs_give_a_threshold_with_an_interval_and_name_what_contradict
             assert world.ask("POST", f"/v1/{query}").status_code == 200
         [line] = world.ask("GET", "/v1/judged").json()["contradictions"]
         assert line == {"number": 15, "time": line["time"], "who": "anyone"}
+
+
+def test_each_signal_of_judged_pairs_has_a_threshold(tmp_path):
+    """Their titles separate the stories and their texts do not; the answer to why has the similarity by each, of a
+    pair by its title, too, and the audit log keeps them."""
+    with world_in(tmp_path, scheme="signals:title=0.5,picture=0.9", threshold=0.9) as world:
+        for n in range(12):
+            words = [f"{word}{n}" for word in TEXT.split()]
+            other = [*words[:-1], "new"] if n % 2 else [word[::-1] for word in words]
+            for name, title in (("a", words), ("b", other)):
+                text = " ".join(f"{name}{word}" for word in words[::-1])
+                line = {"id": f"{name}{n}", "text": text, "title": " ".join(title)}
+                assert world.ask("POST", "/v1/check", json=line).status_code == 200
+            why = world.ask("GET", f"/v1/why?a=a{n}&b=b{n}").json()
+            assert list(why["by_signal"]) == ["text", "title"]
+            assert (why["by_signal"]["title"] > 0.8) == (n % 2 == 1)
+            kind = "together" if n % 2 else "apart"
+            assert world.ask("POST", f"/v1/{kind}?a=a{n}&b=b{n}").status_code == 200
+        found = world.ask("GET", "/v1/judged").json()
+        assert list(found["signals"]) == ["title"]
+        title = found["signals"]["title"]
+        assert (title["same"], title["different"], title["missed"], title["false"]) == (6, 6, 0, 0)
+        assert 0 <= title["low"] <= title["threshold"] <= title["high"] < 1
+        assert found["missed"] + found["false"] > 1

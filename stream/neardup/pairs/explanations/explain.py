@@ -98,7 +98,17 @@ def explain(
     return Explanation(
         older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared, relation,
         pieces, added, SIGNALS[signal - 1] if signal else None,
+        _by_signal(matcher, older.batch.evidence, newer.batch.evidence),
     )  # fmt: skip
+
+
+def _by_signal(matcher: Matcher, older: Evidence, newer: Evidence) -> dict[str, float] | None:
+    """How similar they are by each signal that both have; ``None`` where there is one signal."""
+    strengths = SCHEMES[matcher.config.scheme].strengths
+    if strengths is None:
+        return None
+    found = strengths(newer, older, matcher.plan)
+    return {name: float(values[0]) for name, values in found.items() if not math.isnan(values[0])}
 
 
 def _passages(texts: tuple[str, ...]) -> tuple[Passage, ...]:

@@ -256,6 +256,9 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     values = explanation._asdict() | {"sentence": EXPLANATIONS[explanation.reason]}
     if explanation.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(explanation.similarity, SIMILARITY_DIGITS)
+    if explanation.by_signal is not None:
+        rounded = {name: round(value, SIMILARITY_DIGITS) for name, value in explanation.by_signal.items()}
+        values["by_signal"] = rounded
     del values["relation"], values["sides"], values["novelty"]
     if (added := explanation.novelty) is not None:
         new = [word._asdict() for word in added.new]

@@ -102,6 +102,6 @@ def decision_of(log: Log, ids: Sequence[bytes], explanation: Explanation) -> tup
     values = explanation._asdict() | {"older": explanation[of], "newer": explanation[1 - of], "about": None}
     values |= {"reason": "decided" if is_latest else "version", "similarity": row.similarity or 1.0}
     if not is_latest or explanation.reason == "unknown":  # the figures are of another version, or of none
-        of_pair = ("novelty", "relation", "buckets", "candidate_probability", "pair_probability")
+        of_pair = ("novelty", "relation", "buckets", "candidate_probability", "pair_probability", "by_signal")
         values |= dict.fromkeys(of_pair)
     return Explanation(**values), [row.matched, row.place]

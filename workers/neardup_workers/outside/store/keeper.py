@@ -197,12 +197,15 @@ class Keeper:
             return before
         self.log.keep_room()
         with suppress(_EndedError), self._step():
-            similarity = self.why(ids[0], ids[1], collection).similarity
+            why = self.why(ids[0], ids[1], collection)
+            similarity, by_signal = why.similarity, why.by_signal
             if (older.cluster == row.cluster) != same:
                 row = self._moved(row, text, older.place if same else None, similarity or 0.0)
                 if same and row.cluster != older.cluster:
                     raise _EndedError  # the step is undone
-            what = {**pair, "cluster": row.cluster, "similarity": similarity}
+            what = {**pair, "cluster": row.cluster, "similarity": similarity} | (
+                {"by_signal": by_signal} if by_signal else {}
+            )
             audit.add(self.log.writer, noted.time, noted.who, said, what, noted.why)
             return row
         return "ended_story"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from neardup.errors import ConfigError
+from neardup.documents.document import SIGNALS
 from neardup.pairs.evaluation.clusters import components
-from neardup.pairs.evaluation.thresholds import interval_of, propose
+from neardup.pairs.evaluation.thresholds import calibrated
 from neardup_workers.outside.store.extra.audit import Judged
 
 # Lines of the audit log that count, the newest: those of years of a newsroom.
@@ -19,21 +19,15 @@ _PAIRS_MIN = 10
 
 
 def judged_values(said: Sequence[Judged], false_weight: float) -> dict[str, Any]:
-    """Return the threshold with the fewest errors among judged pairs, ``None`` where they are too few or of one kind,
-    and the lines of pairs that are of one story by other lines and were said to be of two."""
-    known = [one for one in said if one.similarity is not None]
-    similarity = np.array([one.similarity for one in known], np.float64)
-    same = np.array([one.same for one in known], np.bool_)
-    values: dict[str, Any] = {"same": int(same.sum()), "different": int((~same).sum())}
-    values |= dict.fromkeys(("threshold", "low", "high", "missed", "false"))
-    try:
-        found = propose(similarity, same, false_weight) if len(known) >= _PAIRS_MIN else None
-    except ConfigError:  # all of one kind
-        found = None
-    if found is not None:
-        low, high = interval_of(similarity, same, false_weight)
-        values |= {"threshold": found.threshold, "low": round(low, 4), "high": round(high, 4)}
-        values |= {"missed": found.missed, "false": found.false}
+    """Return the threshold with the fewest errors among judged pairs, of the text and of each other signal, ``None``
+    where they are too few or of one kind, and the lines of pairs that are of one story by other lines and were said to
+    be of two."""
+    same = np.array([one.same for one in said], np.bool_)
+    names = ["text", *(name for name in SIGNALS if any(name in one.by_signal for one in said))]
+    by_signal = {name: np.array([one.by_signal.get(name, np.nan) for one in said]) for name in names}
+    calibrations = calibrated(by_signal, same, false_weight, pairs_min=_PAIRS_MIN)
+    found = {name: one._asdict() for name, one in calibrations.items()}
+    values: dict[str, Any] = {**found.pop("text"), "signals": found}
     lines = [{"number": one.number, "time": one.time, "who": one.who} for one in _contradicting(said)]
     return {**values, "contradictions": lines}
 

@@ -40,6 +40,11 @@ class Asked(NamedTuple):
 
 
 _OBJECT, _OBJECT_OR_NONE = {"type": "object"}, {"type": ["object", "null"]}
+_THRESHOLD: dict[str, Any] = {
+    **{name: {"type": "integer"} for name in ("same", "different")},
+    **{name: {"type": ["number", "null"]} for name in ("threshold", "low", "high")},
+    **{name: {"type": ["integer", "null"]} for name in ("missed", "false")},
+}
 # Name -> response. Those of one request have its name.
 RESPONSES: dict[str, Answered] = {
     "check": Answered(200, "The verdict. The document is on disk.", JSON, link("Answer")),
@@ -113,11 +118,10 @@ RESPONSES: dict[str, Answered] = {
     "judgedPairs": Answered(
         200, "The threshold with the fewest errors among the pairs that together and apart have judged, the ends "
         "between which 95 of 100 resamples have it, and its errors; null below ten pairs, or if all are of one kind. "
-        "contradictions: lines of the audit log that part what other lines join.",
+        "signals: the same of each signal but the text. contradictions: lines of the audit log that part what other "
+        "lines join.",
         JSON, record({
-            **{name: {"type": "integer"} for name in ("same", "different")},
-            **{name: {"type": ["number", "null"]} for name in ("threshold", "low", "high")},
-            **{name: {"type": ["integer", "null"]} for name in ("missed", "false")},
+            **_THRESHOLD, "signals": {"type": "object", "additionalProperties": record(_THRESHOLD)},
             "contradictions": listed(_OBJECT),
         }),
     ),

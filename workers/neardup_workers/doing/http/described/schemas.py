@@ -200,6 +200,11 @@ _EXPLANATION: dict[str, Schema] = {
     **typed(Explanation, "older", "newer", "reason"),
     "sentence": _text(),
     **typed(Explanation, "about", "similarity", "buckets", "candidate_probability", "pair_probability", "signal"),
+    "by_signal": {
+        "type": ["object", "null"],
+        "additionalProperties": {"type": "number"},
+        "description": "With scheme signals: the similarity by the text and by each signal that both have.",
+    },
     "passages": listed(link("Passage")),
     "shared": record(_SHARED),
     "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),

@@ -57,7 +57,7 @@ export function judge(view, { signal, ready }) {
 
   function say(why, mark) {
     if (marks.of(why.older, why.newer) !== mark) marks.set(why.older, why.newer, mark);
-    marked.push([why.similarity, mark === 'duplicate' ? 1 : 0]);
+    marked.push([why.by_signal?.text ?? why.similarity, mark === 'duplicate' ? 1 : 0]);
     at += 1;
     result.replaceChildren(...told(marked, settings));
     show().catch((error) => { if (!signal.aborted) panel.replaceChildren(failed(error, show)); });
@@ -117,10 +117,12 @@ export function interval(marked, random = Math.random) {
 }
 
 /** What the pairs give that hold for later copies, of all who judge. */
-function held({ same, different, threshold, low, high, contradictions }) {
+function held({ same, different, threshold, low, high, signals, contradictions }) {
   const said = `${count(same)} pairs hold as one story and ${count(different)} as two`;
   return [
     threshold === null ? '' : el('p', { class: 'quiet held' }, `${said}: a threshold of ${threshold}, between ${low.toFixed(2)} and ${high.toFixed(2)}.`),
+    ...Object.entries(signals).filter(([, one]) => one.threshold !== null).map(([name, one]) =>
+      el('p', { class: 'quiet held' }, `By ${name}: a threshold of ${one.threshold}, between ${one.low.toFixed(2)} and ${one.high.toFixed(2)}.`)),
     contradictions.length ? el('p', { class: 'verdict not' }, `${count(contradictions.length)} of them contradict others, the last by ${contradictions.at(-1).who}.`) : '',
   ];
 }

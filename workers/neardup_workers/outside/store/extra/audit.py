@@ -63,14 +63,14 @@ def last_said(connection: sqlite3.Connection, pair: Mapping[str, Any]) -> tuple[
 
 class Judged(NamedTuple):
     """What was said last of a pair of ids: the line, whether they tell the same story, the hashes of the ids, and how
-    similar the two were, ``None`` if that was not known."""
+    similar the two were by each signal, by the text first (``text``); empty if that was not known."""
 
     number: int
     time: float
     who: str
     same: bool
     pair: tuple[str, str, str | None]
-    similarity: float | None
+    by_signal: Mapping[str, float]
 
 
 def judged(connection: sqlite3.Connection, limit: int) -> list[Judged]:
@@ -80,7 +80,9 @@ def judged(connection: sqlite3.Connection, limit: int) -> list[Judged]:
     for number, time, who, did, text in connection.execute(query, (TOGETHER, APART, limit)):
         what = json.loads(text)
         pair = what["id_sha256"], what["other_sha256"], what["collection"]
-        found.setdefault(pair, Judged(number, time, who, did == TOGETHER, pair, what.get("similarity")))
+        text_alone = {} if what.get("similarity") is None else {"text": what["similarity"]}
+        by_signal = what.get("by_signal", text_alone)
+        found.setdefault(pair, Judged(number, time, who, did == TOGETHER, pair, by_signal))
     return list(found.values())[::-1]
 
 
