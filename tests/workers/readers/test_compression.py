@@ -27,6 +27,19 @@ def test_content_comes_back_from_blocks_of_any_size(compress, block):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
+def test_what_pieces_expand_to_comes_in_full_blocks(compress):
+    """Whatever a piece expands to, and whatever follows: lines are signed by the block. Nothing waits for input."""
+    content = b"".join(b"%d is one line of a file of many lines\n" % n for n in range(100_000))
+    packed = compress(content)
+    found = list(decompressed(in_blocks(packed, 20_000)))
+    assert b"".join(found) == content
+    assert len(found) <= 2 * len(content) // BLOCK_BYTES + 1
+    found = list(decompressed(iter([packed[:20_000], b"", packed[20_000:]])))
+    assert b"".join(found) == content
+    assert found.index(b"") <= 2  # what is there comes before it waits
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd])
 def test_truncated_or_damaged_content_is_reported_after_its_readable_part(compress):
     """Truncated content never counts as complete."""
     data = os.urandom(300_000)

@@ -7,6 +7,7 @@ of compression, lines and rows, so that none of them returns an unfinished line,
 from __future__ import annotations
 
 import codecs
+import fcntl
 import io
 import os
 import re
@@ -16,7 +17,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 
 from neardup_workers.outside.process.stop import Stop
@@ -31,8 +32,6 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Ru
 _GZIP = 16 + zlib.MAX_WBITS
 # A member of gzip that cannot be one: its reader finds damage here.
 _TORN = b"\x1f\x8b\xff torn"
-# Bytes of a plain file that are read at a time: the lines of a block are the longest chunk that is signed at once.
-_FILE_BYTES = 1 << 20
 # Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
 _HEAD_BYTES = 1024
 # How a content of UTF-16 begins -> its encoding: with the mark, or as JSON without one.
@@ -66,10 +65,12 @@ class Blocks:
             yield from map(self._counted, file.pieces())
             return
         descriptor, streams = file, is_stream(file)
+        if streams:
+            _widen(descriptor)
         while True:
             if streams and not _ready(descriptor):
                 yield b""
-            block = self._read(descriptor, BLOCK_BYTES if streams else _FILE_BYTES)
+            block = self._read(descriptor)
             if not block:
                 return
             yield block
@@ -91,7 +92,7 @@ class Blocks:
                     del info.CRC  # whose check would take the last block of a damaged archive
                     try:
                         with zipped.open(info) as member:
-                            while block := member.read(_FILE_BYTES):
+                            while block := member.read(BLOCK_BYTES):
                                 found = zlib.crc32(block, found)
                                 yield block if packer is None else packer.compress(block)
                         if packer is not None and found != wanted:  # members of gzip have a checksum of their own
@@ -137,8 +138,8 @@ class Blocks:
             if opened != descriptor:
                 os.close(opened)
 
-    def _read(self, descriptor: int, bytes_max: int = BLOCK_BYTES) -> bytes:
-        block = self.stop.read(descriptor, bytes_max)
+    def _read(self, descriptor: int) -> bytes:
+        block = self.stop.read(descriptor, BLOCK_BYTES)
         if not block and self.stop.signal:
             raise Interrupted
         self.bytes += len(block)
@@ -250,6 +251,13 @@ def size_of(file: Opened) -> int:
 def pread(file: Opened, size: int, offset: int) -> bytes:
     """Return so many bytes of an open file from an offset on, fewer at its end."""
     return file.pread(size, offset) if isinstance(file, RemoteFile) else os.pread(file, size, offset)
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe hold a block, where the system allows it: by default it holds a sixteenth, and reading, signing and
+    writing wait for its writer at each."""
+    with suppress(AttributeError, OSError):  # no Linux; no pipe, or too many bytes of pipes of this user
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
 
 
 def _ready(descriptor: int) -> bool:

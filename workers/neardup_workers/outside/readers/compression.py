@@ -18,8 +18,8 @@ from neardup_workers.outside.process.interpreter import zstd
 
 # The endings of compressed files.
 COMPRESSED_ENDINGS = (".gz", ".zst")
-# Maximum bytes of a block: small enough for the cache, large enough for few calls.
-BLOCK_BYTES = 1 << 18
+# Maximum bytes of a block: its lines are the longest chunk that is signed at once.
+BLOCK_BYTES = 1 << 20
 # Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB of input makes at most 32 MiB.
 _ZSTD_INPUT_BYTES = 1 << 10
 # Maximum window of a Zstandard frame, as a power of 2 in bytes: the default of the format's own tool.
@@ -158,7 +158,7 @@ def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[
     blocks = itertools.chain((start,), blocks)
     while True:
         try:
-            yield from CODECS[magic](tape.reading(blocks), tape)
+            yield from _together(CODECS[magic](tape.reading(blocks), tape))
             return
         except Corrupt:
             if not tape.resumes:
@@ -167,6 +167,29 @@ def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[
         magic = magic if CODECS[magic] is _gunzip else _ZSTD_MAGIC
         if not tape.next_member(magic, blocks):
             return
+
+
+def _together(expanded: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what pieces expand to in blocks, as far as one is not more than full; an empty one, the end and an
+    exception come after what was before."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        for part in expanded:
+            if parts and (not part or size + len(part) > BLOCK_BYTES):
+                yield b"".join(parts)
+                parts, size = [], 0
+            if part:
+                parts.append(part)
+                size += len(part)
+            else:
+                yield part
+    except Exception:
+        if parts:
+            yield b"".join(parts)
+        raise
+    if parts:
+        yield b"".join(parts)
 
 
 def _gunzip(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
@@ -215,8 +238,6 @@ def _before_damage(member: zlib._Decompress, block: bytes) -> Iterator[bytes]:
 
 def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
     frame = _frame(tape.dictionary)
-    parts: list[bytes] = []
-    size = 0
     for block in blocks:
         for at in range(0, len(block), _ZSTD_INPUT_BYTES):
             piece = block[at : at + _ZSTD_INPUT_BYTES]
@@ -225,33 +246,20 @@ def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
                     tape.begin(len(piece) + max(0, len(block) - at - _ZSTD_INPUT_BYTES))
                     frame = _frame(tape.dictionary)
                 try:
-                    parts.append(frame.decompress(piece))
+                    expanded = frame.decompress(piece)
                 except zstd.ZstdError as error:
-                    yield from _in_blocks(parts)
                     raise Corrupt("zstd_window" if _WINDOW_ERROR in str(error) else "corrupt") from error
                 piece = frame.unused_data if frame.eof else b""
-                size += len(parts[-1])
-            if size >= BLOCK_BYTES:
-                yield from _in_blocks(parts)
-                parts, size = [], 0
+                for first in range(0, len(expanded), BLOCK_BYTES):
+                    yield expanded[first : first + BLOCK_BYTES]
         if not block:
-            yield from _in_blocks(parts)
             yield block
-            parts, size = [], 0
-    yield from _in_blocks(parts)
     if not frame.eof:
         raise Corrupt
 
 
 def _frame(dictionary: zstd.ZstdDict | None) -> zstd.ZstdDecompressor:
     return zstd.ZstdDecompressor(dictionary, {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_BITS_MAX})
-
-
-def _in_blocks(parts: list[bytes]) -> Iterator[bytes]:
-    """Yield parts together, in blocks of ``BLOCK_BYTES`` at most."""
-    whole = b"".join(parts)
-    for at in range(0, len(whole), BLOCK_BYTES):
-        yield whole[at : at + BLOCK_BYTES]
 
 
 def _unzstd_by_dictionary(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
