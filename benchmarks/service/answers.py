@@ -45,8 +45,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _DOCUMENTS: dict[Size, int] = {"smoke": 40, "default": 4_000, "large": 20_000}
 _TURNS: dict[Size, int] = {"smoke": 1, "default": 5, "large": 5}
 _CONNECTIONS = (1, 16, 64)
-# Durability and connections -> least fraction of the bare service's throughput. One connection without a wait for the
-# disk has none: there each document pays a whole step.
+# Durability and connections -> the goal: least fraction of the bare service's throughput. One connection without a wait
+# for the disk has none: there each document pays a whole step.
 _RATIOS_MIN = {("full", 1): 0.6, ("full", 16): 0.75, ("full", 64): 0.8, ("normal", 16): 0.75, ("normal", 64): 0.8}
 _KIND = "300w"
 

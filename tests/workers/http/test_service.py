@@ -1,12 +1,15 @@
 """The service: verdicts over HTTP, from a window on disk."""
 
+import asyncio
 import json
+import socket
 import sqlite3
 import threading
+import time
 from urllib.parse import quote
 
 import pytest
-from service_world import NEAR, NOW, TEXT, world_in
+from service_world import NEAR, NOW, TEXT, listening, world_in
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -15,7 +18,7 @@ from neardup.errors import ConfigError
 from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.problems import SERVICE_REASONS
 from neardup_workers.outside.process.exits import Failure
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 
 
 @pytest.fixture
@@ -44,6 +47,25 @@ def test_a_check_parses_no_query_where_there_is_none(world, monkeypatch):
     assert world.check("a", TEXT)["status"] == "original"
     with pytest.raises(AssertionError, match="looked at"):
         world.check("b", NEAR, "?add=false")
+
+
+def test_a_body_that_is_there_needs_no_timer(world, monkeypatch):
+    """One that comes in parts has one, and the same answer."""
+    timed, timeout = [], asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda seconds: (timed.append(seconds), timeout(seconds))[1])
+    body = json.dumps({"id": "a", "text": TEXT}).encode()
+    head = (
+        f"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with listening(world.app) as address, socket.create_connection(address) as connection:
+        connection.sendall(head.encode() + body)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        assert not timed
+        connection.sendall(head.encode())
+        time.sleep(0.1)
+        connection.sendall(body)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        assert timed == [LIMITS.body_seconds_max]
 
 
 def test_a_look_adds_nothing(world):

@@ -102,6 +102,11 @@ def connection_type(waiting_max: int, head_seconds_max: float) -> type[HttpTools
             else:
                 super().on_headers_complete()
 
+        def on_message_complete(self) -> None:
+            """Say that the body is ``whole``: who reads it need not bound the time that it takes."""
+            super().on_message_complete()
+            self.scope["whole"] = True  # type: ignore[typeddict-unknown-key]
+
         def on_response_complete(self) -> None:
             """Wait for the next request, unless the client has sent it already."""
             super().on_response_complete()
