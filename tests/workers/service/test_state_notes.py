@@ -59,12 +59,12 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Callable[[Bench], Shown]:
 
 
 # State -> role, the broker that keeps a worker in it, and what it says. A linker counts rows of verdicts and signed,
-# and 1 for the ledger.
+# and 1 each for stories and ledger.
 STATES = {
     "joining": ("match", Outsider, "waits for the group"),
     "assigned": ("match", Pending, "asks for the offsets of partitions [0, 1]"),
     "restoring": ("match", Mute, "has read 0 of about "),
-    "restoring of a linker": ("link", Mute, f"has read {DOCUMENTS + 1} of about {2 * DOCUMENTS} for partitions [0]"),
+    "restoring of a linker": ("link", Mute, f"has read {DOCUMENTS + 2} of about {2 * DOCUMENTS} for partitions [0]"),
 }
 
 
