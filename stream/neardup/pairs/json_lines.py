@@ -93,8 +93,8 @@ def decode_document(
     or as digits in a string; or a date (``documents.dates``), UTC unless it names a zone (four or eight digits in a
     string are a year or a date of ISO 8601); or null or an empty text for no time. A number beyond the year 5000 in
     seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a whole
-    number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one. With ``unread``, a
-    document whose time is none has none; else it is refused.
+    number of 64 bits becomes its decimal text, and an empty text is no id, as an empty cell is none; ``id_default`` is
+    the id of a line without one. With ``unread``, a document whose time is none has none; else it is refused.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
     ('a', 'hello', 60.0)
@@ -110,8 +110,8 @@ def decode_document(
     if type(value) is not dict:
         return Reason("not_object")
     id_ = value.get(fields.id)
-    if type(id_) is not str:
-        if id_ is None and (id_ := value_at(value, fields.id)) is None:
+    if type(id_) is not str or not id_:
+        if (id_ is None and (id_ := value_at(value, fields.id)) is None) or id_ == "":
             id_ = id_default
         elif type(id_) is int or (type(id_) is float and id_.is_integer() and abs(id_) < 2.0**63):
             id_ = str(int(id_))

@@ -126,6 +126,14 @@ def test_a_table_of_other_columns_gets_its_own_header(dedup, tmp_path):
     assert out["statuses"] == ["original"] * 3 + ["unchanged"]
 
 
+@pytest.mark.parametrize("id_", [{}, {"id": None}, {"id": ""}])
+def test_lines_without_an_id_are_no_versions_of_one_document(dedup, tmp_path, id_):
+    """Without a field, with none in it, or an empty text: each line has its position as its name."""
+    (tmp_path / "in.jsonl").write_bytes(b"".join(json.dumps(id_ | {"text": TEXT}).encode() + b"\n" for _ in range(2)))
+    found = [json.loads(line) for line in dedup("in.jsonl")["verdicts"].splitlines()]
+    assert [(one["id"], one["status"]) for one in found] == [("in.jsonl:1", "original"), ("in.jsonl:2", "duplicate")]
+
+
 def test_files_that_are_documents_are_named(dedup, tmp_path):
     """Kept files are listed by path, one a line; dropped files are listed with their verdict."""
     (tmp_path / "folder").mkdir()

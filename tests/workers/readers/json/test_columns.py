@@ -40,6 +40,8 @@ UNUSUAL: list[tuple[bytes, bytes | None]] = [
     (b"[]", None),
     (b'{"text":"x"}', None),
     (b'{"text":"x"}', b"\xff"),
+    (b'{"id":"","text":"x"}', None),
+    (b'{"id":"","text":"x"}', b"key"),
     (LINE[:-1], None),
     (LINE + b"x", None),
     (b'{"id":"a","text":"x","tags":["b"]}', None),

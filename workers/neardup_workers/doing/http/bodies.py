@@ -79,8 +79,6 @@ class Decoding(NamedTuple):
         document = decode_document(line, self.fields, unread=lambda reason, value: self.counts("undated"))
         if isinstance(document, Reason):
             return document
-        if not document.id:
-            return Reason("no_id")
         if document.timestamp is None and not self.is_event:
             return document
         now = self.now()

@@ -100,6 +100,8 @@ def decode_columns(
     starts = starts_of(lines)
     if scan_lines((data, starts), (key_data, starts_of(given)), has_key, names, room) < len(lines):
         return None
+    if not np.diff(room.id_starts).all():  # an empty text is no id
+        return None
     times = room.times / UNITS[fields.timestamp_unit]
     times[room.time_kinds == ABSENT] = np.nan
     for i in np.flatnonzero(room.time_kinds >= DIGITS).tolist():
