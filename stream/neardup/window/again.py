@@ -14,16 +14,9 @@ from neardup.window import views
 from neardup.window.band_table import BandTable, Candidates
 from neardup.window.chains import (
     CONTENT,
-    CUTS,
-    EVICTED,
     ID,
-    LIVE_BYTES,
     NO_LIMIT,
-    OLDEST,
-    POSTING_END,
     REMOVED,
-    STREAM_BYTES,
-    STREAM_ITEMS,
     SUPERSEDED,
     UNTIMED,
     Incoming,
@@ -41,6 +34,7 @@ from neardup.window.chains import (
     slot_index,
     slot_of,
 )
+from neardup.window.counters import CUTS, EVICTED, LIVE_BYTES, OLDEST, POSTING_END, STREAM_BYTES, STREAM_ITEMS
 from neardup.window.heads import NONE, locate
 from neardup.window.step import find_content
 from neardup.window.walks import probe

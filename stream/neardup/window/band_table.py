@@ -18,7 +18,7 @@ all slots that arrived earlier. The difference of the times of two items decides
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,40 +28,45 @@ from neardup.features.tokens.rarity import Rarity
 from neardup.window import step, views
 from neardup.window.chains import (
     BUDGET_REACHED,
-    BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
     CHANGES,
     FINISHED,
-    FIRST_TIME,
     GROUP_BITS,
     HEADS_FULL,
     JOURNAL_FULL,
     KEYS,
+    LINK_PAGE_BITS,
     NO_LIMIT,
     NO_ROOM,
     NO_TIME,
-    OLDEST,
-    POSTING_END,
     POSTING_PAGE_BITS,
     REMOVAL,
-    REMOVALS,
-    SLOT_END,
     SLOT_PAGE_BITS,
-    STATE_FIELDS,
-    STREAM_TIME,
     UNTIMED,
     Items,
-    Limits,
     StepOptions,
     Store,
     Work,
-    count_pairs,
+    grown_journal,
     new_buffer,
     new_journal,
     new_scratch,
 )
-from neardup.window.counters import COUNTERS
+from neardup.window.counters import (
+    BYTE_END,
+    COUNTERS,
+    FIRST_TIME,
+    LINK_END,
+    OLDEST,
+    POSTING_END,
+    REMOVALS,
+    SLOT_END,
+    STATE_FIELDS,
+    STREAM_TIME,
+    Limits,
+    count_pairs,
+)
 from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
 from neardup.window.pages import Pages, grow
 
@@ -99,7 +104,8 @@ class BandTable:
         )
         self.limits = limits
         self._width, self._is_shard, self._rarity = width, is_shard, rarity
-        self._slots, self._postings, self._bytes = map(Pages, (SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS))
+        bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS, LINK_PAGE_BITS
+        self._slots, self._postings, self._bytes, self._links = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self.store = Store(
@@ -107,6 +113,7 @@ class BandTable:
             slot_map=self._slots.map,
             posting_map=self._postings.map,
             byte_map=self._bytes.map,
+            link_map=self._links.map,
             times=np.empty(0, np.int64),
             starts=np.empty(0, np.uint32),
             contents=np.empty(0, np.uint64),
@@ -119,7 +126,7 @@ class BandTable:
             before=np.empty((0, 2), np.int64),
             links=np.empty(0, np.uint32),
             payloads=np.empty(0, np.uint64),
-            groups=np.empty(0, np.uint32),
+            groups=np.empty((0, 3), np.uint32),
             bytes=np.empty(0, np.uint8),
             state=state,
         )
@@ -128,7 +135,7 @@ class BandTable:
         self._before: npt.NDArray[np.int64] | None = None
         self._base = 0
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
-        self._room = 0, 0, 0  # the ends of the slots, postings and bytes for which there is room
+        self._room = 0, 0, 0, 0  # the ends of slots, postings, bytes and links for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
@@ -157,6 +164,7 @@ class BandTable:
         state, starts = self.store.state, self.store.id_starts
         held = oldest < state[SLOT_END]
         self._bytes.release(int(starts[self._indices(np.array([oldest]))[0]] if held else state[BYTE_END]))
+        self._links.release(int(views.first_link(self.store, self._base)))
         self._slots.release(oldest)
 
     def undo(self) -> None:
@@ -210,7 +218,7 @@ class BandTable:
                 heads = add_pages(self.store.heads, segment, longest)
                 self.store = self.store._replace(heads=heads)
             elif why == JOURNAL_FULL:
-                self._grow_journal(longest)
+                self._work = self._work._replace(journal=grown_journal(self._work.journal, longest))
             elif why == CANDIDATES_FULL:
                 done.append(self._drain(first, longest))
                 left -= len(done[-1].items)
@@ -303,17 +311,10 @@ class BandTable:
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
-        store, state, work = self.store, self.store.state, self._work
-        arrays = (*store, *store.heads, *work.journal, *work.found)
+        arrays = (*self.store, *self.store.heads, *self._work.journal, *self._work.found)
         allocated = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
-        per_slot = sum(a.itemsize for a in views.slot_arrays(store))
-        per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0) + 16 * (len(store.before) > 0)
-        per_posting = 4 + 8 * (len(store.payloads) > 0)
-        postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
-        pages = len(store.heads.entries) // 256 - int(store.heads.free_count[0])
         held = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
-        each = self.documents * per_slot + postings * per_posting + (postings >> GROUP_BITS) * 4
-        return each + pages * 2048 + held, allocated
+        return views.used_bytes(self.store, self._base) + held, allocated
 
     def _reserve(self, items: Items, first: int, *, hides: bool, add: bool) -> None:
         """Allocate room for the items from ``first`` on (with ``hides``, marks may have all postings)."""
@@ -325,8 +326,8 @@ class BandTable:
         assert id_longest <= step.ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert shortest >= KEYS, "a content key and an id key come first, and what is added is among the keys"
         assert self._is_shard or not foreign, "only a shard takes foreign items"
-        slot_end, posting_end, byte_end = self.store.state[SLOT_END : BYTE_END + 1].tolist()  # next to each other
-        postings += posting_end
+        slot_end, posting_end, byte_end, link_end = self.store.state[SLOT_END : LINK_END + 1].tolist()
+        link_end, postings = link_end + postings, posting_end + postings
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
@@ -335,11 +336,17 @@ class BandTable:
         self._must_grow |= self._slots.extend(slot_end + slots)
         self._must_grow |= self._postings.extend(postings)
         self._must_grow |= self._bytes.extend(byte_end + size)
+        self._must_grow |= self._links.extend(link_end)
         has_first = len(items.payloads) and not len(self.store.payloads)
         if self._must_grow or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
             self._grow(items)
             self._must_grow = False
-        self._room = self._slots.end, min(self._postings.end, self._base + POSTINGS_MAX), self._bytes.end
+        self._room = (
+            self._slots.end,
+            min(self._postings.end, self._base + POSTINGS_MAX),
+            self._bytes.end,
+            self._links.end,
+        )
 
     def _grow(self, items: Items) -> None:
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
@@ -347,7 +354,7 @@ class BandTable:
             grow(array, slots)
         if self._is_shard:
             grow(self.store.before, slots)
-        grow(self.store.links, postings << POSTING_PAGE_BITS)
+        grow(self.store.links, self._links.physical_pages << LINK_PAGE_BITS)
         if len(items.payloads) or len(self.store.payloads):
             grow(self.store.payloads, postings << POSTING_PAGE_BITS)
             grow(self.store.noted, slots)
@@ -356,16 +363,9 @@ class BandTable:
         grow(self.store.groups, postings << (POSTING_PAGE_BITS - GROUP_BITS))
         grow(self.store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
         self.store = self.store._replace(
-            slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map
-        )
-
-    def _grow_journal(self, keys: int) -> None:
-        old = self._work.journal
-        self._work = self._work._replace(journal=new_journal(2 * (len(old.flag_slots) + keys + 64)))
-        before: tuple[npt.NDArray[Any], ...] = old
-        after: tuple[npt.NDArray[Any], ...] = self._work.journal
-        for was, now in zip(before, after, strict=True):
-            now[: len(was)] = was
+            slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map,
+            link_map=self._links.map,
+        )  # fmt: skip
 
     def _drain(self, end: int, longest: int) -> Candidates:
         found, candidates = self._work.found, Candidates(*_NO_CANDIDATES, end)

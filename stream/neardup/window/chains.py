@@ -1,8 +1,10 @@
 """The chains of a band table: probe, then add, item by item, as kernels over the table's arrays.
 
-Theory of operation. A **posting** is one number; ``links[posting]`` is the distance to the next older posting of its
-bucket, 0 at the end; ``heads`` maps a key to the newest posting. So a bucket is a chain, strictly newest first. A link
-to a posting below the oldest live one ends the chain, so expiry changes no link.
+Theory of operation. A **posting** is one number; its **link** is the distance to the next older posting of its bucket;
+``heads`` maps a key to the newest posting. So a bucket is a chain, strictly newest first. Most keys have one holder, so
+a posting that was the first of its bucket has no link: bits say which have one, and links are in the order of their
+postings. A link that leads nowhere any more is 0. One to a posting below the oldest live one ends the chain, so expiry
+changes no link.
 
 A **slot** holds one item. Its postings are consecutive: first its *content*, then its *id*, then its bucket keys. So
 one structure finds identical contents, earlier versions and candidates.
@@ -24,13 +26,14 @@ appended data, the caller of ``undo`` sets the counters back.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from neardup.machine.bits import bit_count
 from neardup.machine.compile import inlined
-from neardup.window.counters import COUNTERS
+from neardup.window.counters import CUTS, FIRST_TIME, LINK_END, OLDEST, POSTING_END, SLOT_END, STREAM_TIME
 from neardup.window.heads import NONE, Heads, read_back
 from neardup.window.pages import index_at
 
@@ -45,9 +48,12 @@ NO_LIMIT, NO_WINDOW = 1 << 62, np.int64(np.iinfo(np.int64).max)
 # Postings of a slot before its bucket keys.
 CONTENT, ID, KEYS = 0, 1, 2
 
-SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS = 10, 15, 16
-# One slot number is stored for every group of 32 postings: a short scan from it finds the slot of a posting.
-GROUP_BITS = 5
+SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS, LINK_PAGE_BITS = 10, 15, 16, 12
+# Of every group of 32 postings a row is stored: the slot of the first one, from which a short scan finds the slot of a
+# posting; a bit for each that has a link; and the number of the first of these links, modulo 2**32.
+GROUP_BITS, GROUP_SLOT, GROUP_LINKED, GROUP_LINK = 5, 0, 1, 2
+_IN_GROUP = (1 << GROUP_BITS) - 1
+_ONE = np.uint64(1)
 _LOW32 = np.uint64(0xFFFFFFFF)
 
 # If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
@@ -57,41 +63,21 @@ OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
 KEPT_OLDEST, KEPT_HEAD, KEPT_WAYS, KEPT_KEYS = 256, 5, 4, 64
 # A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that.
 UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 4_096
-# The expected pairs that a truncated probe misses are counted in such parts of a pair.
-PAIR_PARTS = 1 << 20
 
 # The three lists of the journal, and how often flags have changed or were restored.
 HEADS, LINKS, FLAGS, CHANGES = range(4)
 # Why ``run`` returned.
 FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED, NO_ROOM = range(6)
 
-# Indices in ``Store.state``: the numbers that a step advances, and its counters.
-STATE_FIELDS = (
-    "oldest",  # the oldest live slot
-    "slot_end",  # the next slot to give out
-    "posting_end",  # the next posting
-    "byte_end",  # the next number for a byte of an id or of evidence
-    "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
-    "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
-    "first_time",  # the first event time seen; all items before it count with this time
-    "stream_items",  # the items of all shards so far
-    "stream_bytes",  # their ids and ragged evidence
-    "missed_part",  # what the missed pairs are above a whole number, in parts of ``PAIR_PARTS``
-    *COUNTERS,
-)
-(OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, STREAM_ITEMS, STREAM_BYTES,
- MISSED_PART, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, UNCOMPARED, NEAR_PAIRS,
- MISSED_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS, REMOVALS, VERSIONS) = (
-    range(len(STATE_FIELDS)))  # fmt: skip
-
 
 class Store(NamedTuple):
-    """The arrays of a table. Slots, postings and bytes are indexed through their page maps."""
+    """The arrays of a table. Slots, postings, bytes and links are indexed through their page maps."""
 
     heads: Heads
     slot_map: npt.NDArray[np.int32]
     posting_map: npt.NDArray[np.int32]
     byte_map: npt.NDArray[np.int32]
+    link_map: npt.NDArray[np.int32]
     times: npt.NDArray[np.int64]  # event time of a slot, microseconds
     starts: npt.NDArray[np.uint32]  # first posting of a slot, modulo 2**32
     contents: npt.NDArray[np.uint64]  # second half of its content hash (the first half is a key)
@@ -104,34 +90,10 @@ class Store(NamedTuple):
     # [slot, 2], items and bytes of the stream before this slot; empty if no shard
     before: Annotated[npt.NDArray[np.int64], "[,]"]
     links: npt.NDArray[np.uint32]
-    payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
-    groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
+    payloads: npt.NDArray[np.uint64]  # one for each posting; empty if postings have none
+    groups: Annotated[npt.NDArray[np.uint32], "[,]"]  # [group, 3], see ``GROUP_BITS``
     bytes: npt.NDArray[np.uint8]  # of each slot: its id, then the fixed and the ragged part of its evidence
     state: npt.NDArray[np.int64]
-
-
-class Limits(NamedTuple):
-    """The bounds of a table.
-
-    ``window`` and ``lateness`` are microseconds. ``items`` and ``bytes`` bound the window, of the stream and not of a
-    shard. ``bucket_candidates`` and ``probe_candidates`` bound the candidates of a bucket and of a probe, ``copies``
-    the copies of a content that are read to find an eligible one. ``by_content``: copies are looked up by
-    content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
-    with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
-    as two payloads demand (``common_min``).
-    """
-
-    window: int
-    lateness: int
-    items: int
-    bytes: int
-    bucket_candidates: int
-    probe_candidates: int
-    copies: int
-    by_content: bool
-    admit_ratio: float
-    ranking: bool = False
-    counted: bool = False
 
 
 class Items(NamedTuple):
@@ -202,7 +164,7 @@ class Scratch(NamedTuple):
 class StepOptions(NamedTuple):
     """What ``run`` does with each item: whether it probes and adds, and where it stops. ``epoch`` is the number of the
     first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``). The contents of slots before
-    ``settled`` may go to another shard now. There is room for slots, postings and bytes below the three ends."""
+    ``settled`` may go to another shard now. There is room for slots, postings, bytes and links below the four ends."""
 
     probe: bool
     add: bool
@@ -214,6 +176,7 @@ class StepOptions(NamedTuple):
     slots_end: int = 0
     postings_end: int = 0
     bytes_end: int = 0
+    links_end: int = 0
 
 
 class Work(NamedTuple):
@@ -245,6 +208,16 @@ def new_journal(size: int) -> Journal:
     )  # fmt: skip
 
 
+def grown_journal(old: Journal, keys: int) -> Journal:
+    """Return a journal of at least twice the size with the same entries, with room for an item of ``keys`` keys."""
+    journal = new_journal(2 * (len(old.flag_slots) + keys + 64))
+    before: tuple[npt.NDArray[Any], ...] = old
+    after: tuple[npt.NDArray[Any], ...] = journal
+    for was, now in zip(before, after, strict=True):
+        now[: len(was)] = was
+    return journal
+
+
 def new_buffer(size: int) -> CandidateBuffer:
     """Return an empty buffer with room for ``size`` candidates."""
     return CandidateBuffer(
@@ -260,16 +233,6 @@ def new_scratch(keys: int) -> Scratch:
     return Scratch._make([*arrays, np.empty(OLDEST_MAX, np.int64), kept])
 
 
-def count_pairs(
-    state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
-) -> None:
-    """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
-    parts = int(np.rint(missed * PAIR_PARTS).sum()) if len(missed) else 0
-    whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
-    for field, count in (NEAR_PAIRS, pairs), (NEAR_DOCUMENTS, near), (LONE_DOCUMENTS, lone), (MISSED_PAIRS, whole):
-        state[field] += count
-
-
 @inlined
 def slot_index(store, slot):
     """The index of a slot in the slot arrays."""
@@ -278,7 +241,7 @@ def slot_index(store, slot):
 
 @inlined
 def posting_index(store, posting):
-    """The index of a posting in ``links``."""
+    """The index of a posting in ``payloads``, and of its group times 32."""
     return index_at(store.posting_map, POSTING_PAGE_BITS, posting)
 
 
@@ -299,7 +262,7 @@ def first_posting(store, slot, base):
 @inlined
 def slot_of(store, posting, base):
     """The slot of a live posting."""
-    group = np.uint64(store.groups[posting_index(store, posting) >> GROUP_BITS])
+    group = np.uint64(store.groups[posting_index(store, posting) >> GROUP_BITS, GROUP_SLOT])
     end = np.uint64(store.state[SLOT_END])
     slot = max(np.int64(end - ((end - group) & _LOW32)), store.state[OLDEST])
     while first_posting(store, slot + 1, base) <= posting:
@@ -308,9 +271,45 @@ def slot_of(store, posting, base):
 
 
 @inlined
+def links_before(store, posting):
+    """The number, modulo 2**32, of the first link of a posting or one after it; and whether it is its own."""
+    group, bit = posting_index(store, posting) >> GROUP_BITS, np.uint64(posting & _IN_GROUP)
+    linked = np.uint64(store.groups[group, GROUP_LINKED])
+    before = bit_count(linked & ((_ONE << bit) - _ONE))
+    return np.int64(store.groups[group, GROUP_LINK]) + np.int64(before), linked >> bit & _ONE != np.uint64(0)
+
+
+@inlined
+def link_at(store, posting):
+    """The index in ``links`` of the link of a posting, or ``NONE`` if it has none."""
+    link, has_link = links_before(store, posting)
+    return index_at(store.link_map, LINK_PAGE_BITS, link) if has_link else NONE
+
+
+@inlined
+def put_link(store, posting, slot, target):
+    """Link the next posting, of a slot, to ``target``; ``NONE``: it is the first of its bucket and has no link."""
+    state, group = store.state, posting_index(store, posting) >> GROUP_BITS
+    bit = np.uint64(posting & _IN_GROUP)
+    if bit == np.uint64(0):
+        store.groups[group, GROUP_SLOT] = np.uint32(slot & 0xFFFFFFFF)
+        store.groups[group, GROUP_LINK] = np.uint32(state[LINK_END] & 0xFFFFFFFF)
+    # Bits of later postings are of a step that was undone, or of an older group.
+    linked = np.uint64(store.groups[group, GROUP_LINKED]) & ((_ONE << bit) - _ONE)
+    if target != NONE:
+        linked |= _ONE << bit
+        store.links[index_at(store.link_map, LINK_PAGE_BITS, state[LINK_END])] = np.uint32(posting - target)
+        state[LINK_END] += 1
+    store.groups[group, GROUP_LINKED] = np.uint32(linked)
+
+
+@inlined
 def older(store, posting, live):
     """The next older live posting of the same bucket, or ``NONE``."""
-    distance = np.int64(store.links[posting_index(store, posting)])
+    at = link_at(store, posting)
+    if at == NONE:
+        return NONE
+    distance = np.int64(store.links[at])
     if distance == 0 or posting - distance < live:
         return NONE
     return posting - distance
@@ -382,7 +381,7 @@ def relink(store, posting, following, journal):
     n = journal.counts[LINKS]
     if n == len(journal.link_postings):
         return
-    at = posting_index(store, posting)
+    at = link_at(store, posting)  # it has one: a walk came from here to the postings between
     journal.link_postings[n] = posting
     journal.link_values[n] = store.links[at]
     journal.counts[LINKS] = n + 1

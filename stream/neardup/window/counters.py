@@ -1,8 +1,11 @@
-"""The counters of a table, declared once: their indices in the state, their metrics and their words in a summary."""
+"""The numbers of a table: its bounds, what a step advances, and counters with their metrics and words in a summary."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 
 class Counter(NamedTuple):
@@ -63,3 +66,59 @@ COUNTERS: dict[str, Counter] = {
     "removed": Counter("documents", ""),
     "versions": Counter("documents", "", "new versions of ids in the window"),
 }
+
+# The expected pairs that a truncated probe misses are counted in such parts of a pair.
+PAIR_PARTS = 1 << 20
+# Indices in ``Store.state``: the numbers that a step advances, and its counters.
+STATE_FIELDS = (
+    "oldest",  # the oldest live slot
+    "slot_end",  # the next slot to give out
+    "posting_end",  # the next posting
+    "byte_end",  # the next number for a byte of an id or of evidence
+    "link_end",  # the next link
+    "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
+    "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
+    "first_time",  # the first event time seen; all items before it count with this time
+    "stream_items",  # the items of all shards so far
+    "stream_bytes",  # their ids and ragged evidence
+    "missed_part",  # what the missed pairs are above a whole number, in parts of ``PAIR_PARTS``
+    *COUNTERS,
+)
+(OLDEST, SLOT_END, POSTING_END, BYTE_END, LINK_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, STREAM_ITEMS, STREAM_BYTES,
+ MISSED_PART, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, UNCOMPARED, NEAR_PAIRS,
+ MISSED_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS, REMOVALS, VERSIONS) = (
+    range(len(STATE_FIELDS)))  # fmt: skip
+
+
+class Limits(NamedTuple):
+    """The bounds of a table.
+
+    ``window`` and ``lateness`` are microseconds. ``items`` and ``bytes`` bound the window, of the stream and not of a
+    shard. ``bucket_candidates`` and ``probe_candidates`` bound the candidates of a bucket and of a probe, ``copies``
+    the copies of a content that are read to find an eligible one. ``by_content``: copies are looked up by
+    content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
+    with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
+    as two payloads demand (``common_min``).
+    """
+
+    window: int
+    lateness: int
+    items: int
+    bytes: int
+    bucket_candidates: int
+    probe_candidates: int
+    copies: int
+    by_content: bool
+    admit_ratio: float
+    ranking: bool = False
+    counted: bool = False
+
+
+def count_pairs(
+    state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
+) -> None:
+    """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
+    parts = int(np.rint(missed * PAIR_PARTS).sum()) if len(missed) else 0
+    whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
+    for field, count in (NEAR_PAIRS, pairs), (NEAR_DOCUMENTS, near), (LONE_DOCUMENTS, lone), (MISSED_PAIRS, whole):
+        state[field] += count

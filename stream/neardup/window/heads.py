@@ -35,7 +35,7 @@ from neardup.window.pages import grow
 SEGMENT_BITS = 9
 SEGMENTS = 1 << SEGMENT_BITS
 _PAGE_BITS = 8
-_PAGE = 1 << _PAGE_BITS
+PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
 # A segment is rebuilt when it is full to ``_LOAD_MAX``. If live heads alone fill it to ``_LOAD_GROWING``, the window is
 # growing, and the segment takes the next size of a series: a page, times 1.5 at each step. Each segment has its own
@@ -76,37 +76,37 @@ class Heads(NamedTuple):
 
 def empty_heads() -> Heads:
     """An empty map: one page for each segment."""
-    entries = np.zeros(SEGMENTS * _PAGE + LINE, np.uint64)
+    entries = np.zeros(SEGMENTS * PAGE + LINE, np.uint64)
     return Heads(
         entries=entries,
         first=np.array([_line_start(entries)]),
         pages=np.arange(SEGMENTS, dtype=np.int32).reshape(SEGMENTS, 1).repeat(2, axis=1),
-        sizes=np.full(SEGMENTS, _PAGE, np.int64),
+        sizes=np.full(SEGMENTS, PAGE, np.int64),
         used=np.zeros(SEGMENTS, np.int64),
         free=np.zeros(0, np.int32),
         free_count=np.zeros(1, np.int64),
         incoming=np.zeros(SEGMENTS, np.int64),
-        scratch=np.empty(2 * _PAGE, np.uint64),
+        scratch=np.empty(2 * PAGE, np.uint64),
     )
 
 
 def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     """Add free pages and widen the page table, so that ``segment`` can be rebuilt for an item of ``extra`` keys."""
     extra = min(extra, max(_FEW_KEYS, int(heads.incoming[segment])))
-    wanted = 2 * (int(heads.sizes[segment]) + 2 * extra) // _PAGE + 1
+    wanted = 2 * (int(heads.sizes[segment]) + 2 * extra) // PAGE + 1
     pages = heads.pages
     if wanted > pages.shape[1]:
         pages = np.zeros((SEGMENTS, 2 * wanted), np.int32)
         pages[:, : heads.pages.shape[1]] = heads.pages
-    total = len(heads.entries) // _PAGE
+    total = len(heads.entries) // PAGE
     chunk = max(wanted, total // 16)
     free = np.zeros(total + chunk, np.int32)
     count = int(heads.free_count[0])
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
-    scratch = np.empty(pages.shape[1] * _PAGE, np.uint64)
-    grow(heads.entries, (total + chunk) * _PAGE + LINE)  # last: if memory is short, nothing has changed yet
-    _align(heads, total * _PAGE)
+    scratch = np.empty(pages.shape[1] * PAGE, np.uint64)
+    grow(heads.entries, (total + chunk) * PAGE + LINE)  # last: if memory is short, nothing has changed yet
+    _align(heads, total * PAGE)
     heads.free_count[0] = count + chunk
     return heads._replace(pages=pages, free=free, scratch=scratch)
 
@@ -151,7 +151,7 @@ def _page_start(heads, page):
 
 @inlined
 def _index(heads, segment, position):
-    return _page_start(heads, heads.pages[segment, position >> _PAGE_BITS]) + (position & (_PAGE - 1))
+    return _page_start(heads, heads.pages[segment, position >> _PAGE_BITS]) + (position & (PAGE - 1))
 
 
 @inlined
@@ -227,7 +227,7 @@ def make_room(heads, keys, base, end):
 def pages_for(segment, have, heads_count):
     """How many pages a segment of ``have`` pages takes for so many heads; see ``_LOAD_MAX``."""
     if heads_count <= _LOAD_GROWING * (have << _PAGE_BITS):
-        return np.int64(heads_count / (_LOAD_FIT * _PAGE)) + 1
+        return np.int64(heads_count / (_LOAD_FIT * PAGE)) + 1
     size = _GROWTH ** (segment / SEGMENTS)
     while heads_count > _LOAD_FIT * (np.int64(size + 0.5) << _PAGE_BITS):
         size *= _GROWTH
@@ -245,7 +245,7 @@ def rebuild(heads, segment, extra, base, end):
     low_base = np.uint64(base)
     for page in range(have):
         first = _page_start(heads, pages[page])
-        for index in range(first, first + _PAGE):
+        for index in range(first, first + PAGE):
             entry = entries[index]
             live[count] = entry  # without a branch: which entries are live is hard to predict
             count += np.int64(entry != np.uint64(0)) & np.int64(((entry - low_base) & _LOW32) < alive)
@@ -258,11 +258,11 @@ def rebuild(heads, segment, extra, base, end):
     for page in range(want, have):
         heads.free[heads.free_count[0]] = heads.pages[segment, page]
         heads.free_count[0] += 1
-    heads.sizes[segment] = want * _PAGE
+    heads.sizes[segment] = want * PAGE
     heads.used[segment] = count
     for page in range(want):
         first = _page_start(heads, pages[page])
-        for index in range(first, first + _PAGE):
+        for index in range(first, first + PAGE):
             entries[index] = np.uint64(0)
     room = np.int64(want << _PAGE_BITS)
     for i in range(count):

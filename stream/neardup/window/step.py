@@ -13,58 +13,62 @@ from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BUDGET_REACHED,
-    BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
     CHANGES,
     CONTENT,
     COPIED,
-    COPIES,
-    CUTS,
-    EVICTED,
-    EXPIRED,
     FINISHED,
-    FIRST_TIME,
     FLAGS,
     FOREIGN,
-    GROUP_BITS,
     HEADS,
     HEADS_FULL,
     ID,
-    ITEMS,
     JOURNAL_FULL,
     KEYS,
-    LATE,
     LINKS,
-    LIVE_BYTES,
     MARK,
     NO_ROOM,
     NO_TIME,
     NO_WINDOW,
-    OLDEST,
-    POSTING_END,
     REMOVAL,
-    REMOVALS,
     REMOVED,
-    SLOT_END,
-    STREAM_BYTES,
-    STREAM_ITEMS,
-    STREAM_TIME,
     SUPERSEDED,
-    TRUNCATED,
     UNTIMED,
-    VERSIONS,
     Incoming,
     byte_index,
     eligible_copy,
     event_time,
     first_posting,
+    link_at,
     note,
     older,
     posting_index,
+    put_link,
     same_id,
     slot_index,
     slot_of,
+)
+from neardup.window.counters import (
+    BYTE_END,
+    COPIES,
+    CUTS,
+    EVICTED,
+    EXPIRED,
+    FIRST_TIME,
+    ITEMS,
+    LATE,
+    LINK_END,
+    LIVE_BYTES,
+    OLDEST,
+    POSTING_END,
+    REMOVALS,
+    SLOT_END,
+    STREAM_BYTES,
+    STREAM_ITEMS,
+    STREAM_TIME,
+    TRUNCATED,
+    VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
 from neardup.window.views import measured
@@ -72,7 +76,6 @@ from neardup.window.walks import probe, unlink
 
 # The length of an id stands in 16 bits.
 ID_BYTES_MAX = (1 << 16) - 1
-_GROUP_MASK = (1 << GROUP_BITS) - 1
 _LOW32 = np.uint64(0xFFFFFFFF)
 # How many items ahead the heads are prefetched: two items take about as long as a read from memory.
 AHEAD = 2
@@ -106,9 +109,8 @@ def run(store, limits, items, first, options, work):
                 segment = make_room(heads, keys[:added], base, state[POSTING_END])
                 if segment != NONE:
                     return i, HEADS_FULL, segment
-            if journal.counts[HEADS] + added > len(journal.head_keys) or (
-                journal.counts[FLAGS] == len(journal.flag_slots)
-            ):
+            has_flags = journal.counts[FLAGS] < len(journal.flag_slots)
+            if not has_flags or journal.counts[HEADS] + added > len(journal.head_keys):
                 return i, JOURNAL_FULL, NONE
         if options.probe:
             live_slots = state[SLOT_END] - state[OLDEST]
@@ -149,8 +151,9 @@ def lacks_room(store, items, first, options, scratch):
     )
     if longest > len(scratch.heads) or not options.add:
         return longest > len(scratch.heads)
-    lacks = state[SLOT_END] + slots > options.slots_end or state[POSTING_END] + postings > options.postings_end
-    lacks |= state[BYTE_END] + size > options.bytes_end or (foreign and not options.is_shard)
+    lacks = (foreign and not options.is_shard) or state[SLOT_END] + slots > options.slots_end
+    lacks |= state[POSTING_END] + postings > options.postings_end
+    lacks |= state[BYTE_END] + size > options.bytes_end or state[LINK_END] + postings > options.links_end
     # Arrays that only some schemes need begin with the first slot: foreign items alone take none.
     has_first = len(items.payloads) and not len(store.payloads)
     lacks |= slots > 0 and (has_first or (len(items.ragged) and not len(store.ragged_lengths)))
@@ -300,12 +303,9 @@ def append(store, items, item, flags, base, work):
             if before >= start:
                 # The earlier posting stays in the chain if it is the content or the id; else this one replaces it.
                 target = before if before < start + KEYS else older(store, before, base)
-        at = posting_index(store, posting)
-        store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
+        put_link(store, posting, slot, target)
         if len(items.payloads):
-            store.payloads[at] = items.payloads[first + j]
-        if posting & _GROUP_MASK == 0:
-            store.groups[at >> GROUP_BITS] = np.uint32(slot & 0xFFFFFFFF)
+            store.payloads[posting_index(store, posting)] = items.payloads[first + j]
         n = journal.counts[HEADS]
         journal.head_keys[n] = key
         journal.head_postings[n] = before
@@ -393,7 +393,7 @@ def undo(store, journal, base):
         _, to = locate(store.heads, key, base, store.state[POSTING_END])
         put_at(store.heads, key, to, journal.head_postings[n], base)
     for n in range(journal.counts[LINKS] - 1, -1, -1):
-        store.links[posting_index(store, journal.link_postings[n])] = journal.link_values[n]
+        store.links[link_at(store, journal.link_postings[n])] = journal.link_values[n]
     for n in range(journal.counts[FLAGS] - 1, -1, -1):
         store.flags[slot_index(store, journal.flag_slots[n])] = journal.flag_values[n]
     journal.counts[:CHANGES] = 0

@@ -11,23 +11,37 @@ from neardup.window.chains import (
     BYTE_PAGE_BITS,
     COPIED,
     FOREIGN,
+    GROUP_BITS,
     KEYS,
-    OLDEST,
     OWN,
     REMOVAL,
-    SLOT_END,
     Store,
     byte_index,
     first_posting,
+    links_before,
     older,
     slot_index,
 )
-from neardup.window.heads import NONE
+from neardup.window.counters import LINK_END, OLDEST, POSTING_END, SLOT_END
+from neardup.window.heads import NONE, PAGE
 
 
 def slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
     """Return the arrays with an element for each slot."""
     return store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen
+
+
+def used_bytes(store: Store, base: int) -> int:
+    """Return the bytes of a window but for ids and evidence."""
+    state, has_payloads = store.state, len(store.payloads) > 0
+    per_slot = sum(a.itemsize for a in slot_arrays(store))
+    per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * has_payloads + 16 * (len(store.before) > 0)
+    slots, links = int(state[SLOT_END] - state[OLDEST]), int(state[LINK_END] - first_link(store, base))
+    postings = int(state[POSTING_END]) - int(posting_of(store, int(state[OLDEST]), base))
+    pages = len(store.heads.entries) // PAGE - int(store.heads.free_count[0])
+    of_groups = (postings >> GROUP_BITS) * store.groups.itemsize * store.groups.shape[1]
+    used: int = slots * per_slot + postings * 8 * has_payloads + of_groups + links * 4 + pages * PAGE * 8
+    return used
 
 
 @kernel("Store, i64, i64, i64, i64[]")
@@ -51,6 +65,16 @@ def bucket_lengths(store, first, most, base, out):
 def posting_of(store, slot, base):
     """``chains.first_posting`` for Python."""
     return first_posting(store, slot, base)
+
+
+@kernel("Store, i64")
+def first_link(store, base):
+    """The number of the first link of the window."""
+    end, oldest = store.state[LINK_END], store.state[OLDEST]
+    if oldest == store.state[SLOT_END]:
+        return end
+    link, _ = links_before(store, first_posting(store, oldest, base))
+    return end - ((end - link) & 0xFFFFFFFF)
 
 
 @kernel("const Items, i64, bool", direct=True)

@@ -25,9 +25,7 @@ from neardup.machine.compile import inlined, inner
 from neardup.machine.memory import prefetch
 from neardup.window.admit import admits, common_min, may_reach
 from neardup.window.chains import (
-    CANDIDATES,
     CHANGES,
-    CUTS,
     FURTHER,
     GROUP_BITS,
     KEPT_HEAD,
@@ -40,7 +38,6 @@ from neardup.window.chains import (
     OLD_PART,
     OLDEST_MAX,
     SUPERSEDED,
-    UNCOMPARED,
     UNCOMPARED_MAX,
     UNCOMPARED_READ,
     eligible_copy,
@@ -53,6 +50,7 @@ from neardup.window.chains import (
     slot_index,
     slot_of,
 )
+from neardup.window.counters import CANDIDATES, CUTS, UNCOMPARED
 from neardup.window.heads import NONE
 
 # What a walk does with a posting: it considers it, passes it, or passes it and takes it out of the bucket. A posting
@@ -331,7 +329,6 @@ def walk_counted(store, limits, items, item, top, options, work):
 def fetch(store, posting):
     """Prefetch what a visit of a posting reads."""
     at = posting_index(store, posting)
-    prefetch(store.links, at)
     prefetch(store.payloads, at)
     prefetch(store.groups, at >> GROUP_BITS)
 

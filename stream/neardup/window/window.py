@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from neardup.machine.compile import kernel
 from neardup.window.band_table import POSTINGS_MAX, BandTable
-from neardup.window.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
+from neardup.window.chains import CONTENT, REMOVED, first_posting, older, slot_of
+from neardup.window.counters import POSTING_END
 from neardup.window.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
 
 _LOW32, _U32 = np.uint64(0xFFFFFFFF), np.uint64(32)

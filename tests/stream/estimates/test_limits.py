@@ -15,7 +15,8 @@ from neardup.pairs.batches import bucket_keys, select, table_items
 from neardup.pairs.estimates.limits import counted_documents, recall_by_limits
 from neardup.pairs.pipeline import match_step
 from neardup.window import BandTable
-from neardup.window.chains import PAIR_PARTS, UNCOMPARED_MAX
+from neardup.window.chains import UNCOMPARED_MAX
+from neardup.window.counters import PAIR_PARTS
 from neardup.window.steps import step
 
 LIMITS = {"bucket_candidates_max": 8, "probe_candidates_max": 20}

@@ -10,7 +10,8 @@ from table_model import OPEN, add, batch, item, listed
 
 from neardup.errors import CapacityError
 from neardup.window import NO_TIME, BandTable, Items, Limits, band_table
-from neardup.window.chains import BYTE_PAGE_BITS, OLDEST, POSTING_PAGE_BITS, SLOT_END, SLOT_PAGE_BITS
+from neardup.window.chains import BYTE_PAGE_BITS, KEYS, LINK_PAGE_BITS, POSTING_PAGE_BITS, SLOT_PAGE_BITS
+from neardup.window.counters import LINK_END, OLDEST, SLOT_END
 from neardup.window.pages import Pages, grow
 
 WINDOW = 2_000
@@ -118,6 +119,21 @@ def test_memory_is_bounded_by_the_window(limits: Limits) -> None:
     assert table._postings._next > 5 * table._postings.physical_pages
     assert table._slots.physical_pages << SLOT_PAGE_BITS < 4 * WINDOW
     assert table._postings.physical_pages << POSTING_PAGE_BITS < 8 * WINDOW * keys
+
+
+def test_a_key_of_one_holder_takes_no_link() -> None:
+    """Only the second and later holders of a key have a link; their room follows the window."""
+    table, keys = BandTable(8, OPEN._replace(items=WINDOW)), 10
+    for first in range(0, 40_000, BATCH):
+        table.begin()
+        assert len(table.probe_add(numbered(first, keys)).slots) == 0
+        table.commit()
+        assert table.store.state[LINK_END] == first * (keys - KEYS)
+        table.begin()
+        assert table.probe_add(others(numbered(first, keys))).slots.tolist() == [*range(2 * first, 2 * first + BATCH)]
+        table.commit()
+    assert table._links._next > 5 * table._links.physical_pages
+    assert table._links.physical_pages << LINK_PAGE_BITS <= 4 * WINDOW * (keys - KEYS)
 
 
 def test_undone_steps_take_no_memory() -> None:

@@ -26,7 +26,8 @@ from table_model import (
 )
 
 from neardup.window import NO_WINDOW, BandTable, Limits, band_table
-from neardup.window.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
+from neardup.window.chains import new_journal
+from neardup.window.counters import BYTE_END, LINK_END, OLDEST, POSTING_END, SLOT_END
 from neardup.window.heads import SEGMENTS
 
 
@@ -48,7 +49,9 @@ def jump(table: BandTable, state: dict[int, int]) -> None:
     """Continue with other numbers in an empty table."""
     for index, number in state.items():
         table.store.state[index] = number
-    for pages, index in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
+    for pages, index in (
+        (table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END), (table._links, LINK_END)
+    ):  # fmt: skip
         pages._first = pages._next = state.get(index, 0) >> pages.page_bits
     table._base = state.get(POSTING_END, 0)
     table._released = state.get(OLDEST, 0), table._base

@@ -17,17 +17,19 @@ import numpy as np
 from python_calls import from_python
 
 from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits, chains
-from neardup.window.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, SUPERSEDED
-from neardup.window.heads import locate
+from neardup.window.chains import SUPERSEDED
+from neardup.window.counters import BYTE_END, LINK_END, OLDEST, POSTING_END, SLOT_END
+from neardup.window.heads import NONE, locate
 
 _first_posting, _slot_of = from_python(chains.first_posting), from_python(chains.slot_of)
-_slot_index, _locate = from_python(chains.slot_index), from_python(locate)
+_slot_index, _locate, _link_at = map(from_python, (chains.slot_index, locate, chains.link_at))
 OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
     probe_candidates=NO_LIMIT, copies=NO_LIMIT, by_content=True, admit_ratio=0.0,
 )  # fmt: skip
-# Starts near which the 32-bit numbers of postings and slots wrap; postings start with a group of 32.
-WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BYTE_END: 2**32 - 700}
+# Starts near which the 32-bit numbers of postings, slots and links wrap; postings start with a group of 32.
+_END = 2**32
+WRAP = {POSTING_END: _END - 992, SLOT_END: _END - 300, OLDEST: _END - 300, BYTE_END: _END - 700, LINK_END: _END - 200}
 
 
 class Item(NamedTuple):
@@ -283,9 +285,8 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
     posting, _ = _locate(store.heads, np.uint64(key), table._base, int(state[POSTING_END]))
     while posting >= live:
         yield int(posting)
-        page = int(store.posting_map[(posting >> 15) % len(store.posting_map)])
-        distance = int(store.links[(page << 15) | (posting & 32767)])
-        posting = posting - distance if distance else -1
+        at = int(_link_at(store, posting))
+        posting = posting - int(store.links[at]) if at != NONE and store.links[at] else -1
 
 
 def hidden_in(table: BandTable, postings: Iterable[int]) -> int:
