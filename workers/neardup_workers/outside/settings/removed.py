@@ -1,4 +1,5 @@
-"""Names of settings that were removed, with the new way. Every source of settings refuses them by this sentence.
+"""Names of settings of a released version that were removed, with the new way. Every source of settings refuses them by
+this sentence.
 
 An import of this module loads no model of settings, so the command line can read the table.
 """
@@ -23,7 +24,6 @@ REMOVED: dict[str, str] = {
     "id_field": "give --fields id=NAME",
     "judged": "neardup calibrate FILE --documents SAMPLE proposes a threshold of each signal",
     "reports_max": "give --rejects FILE for all refusals",
-    "source_field": "give --fields source=NAME",
     "text_field": "give --fields text=NAME",
     "timestamp_field": "give --fields time=NAME",
     "tokens_field": "give --fields tokens=NAME",
@@ -32,7 +32,6 @@ REMOVED: dict[str, str] = {
     # The service.
     "ahead_seconds": "with --clock event a timestamp may lie 300 seconds ahead",
     "batch_lines_max": "a batch has at most 10,000 lines",
-    "bodies_bytes_max": "all requests together hold at most 256 MiB",
     "body_bytes_max": "a request has at most 32 MiB; send a batch in parts",
     "body_seconds_max": "a client has 30 seconds to send a request",
     "event_readers_max": "at most 64 clients read /v1/events",
@@ -40,13 +39,6 @@ REMOVED: dict[str, str] = {
     "tls_certfile": "give --set tls=CERTIFICATE,KEY, or one file that holds both",
     "tls_keyfile": "give --set tls=CERTIFICATE,KEY, or one file that holds both",
     "verdict_seconds_max": "a request waits 10 seconds for its verdict, then it is answered by 202",
-    "webhook_dead_max": "10,000 dead events are kept",
-    "webhook_events": "all events are posted; the receiver reads which it is in the field event",
-    "webhook_members": "a story has grown when it has 3 documents, and each time these have doubled",
-    "webhook_secret_file": "set NEARDUP_WEBHOOK_SECRET in the environment",
-    "webhook_seconds_max": "an event is tried for three days",
-    "webhook_sources": "a story has grown when 3 sources publish it, and each time these have doubled",
-    "webhook_waiting_max": "100,000 events wait at most",
     # Feeds.
     "feed_items_max": "10,000 items of a feed are remembered",
     "fetch_bytes_max": "an answer has at most 8 MiB, unpacked",
@@ -58,13 +50,9 @@ REMOVED: dict[str, str] = {
     "candidates_partitions": "candidates has documents_partitions partitions; alter the topic for others",
     "min_insync_replicas": "it is two, or one where replication_factor is one; alter the topics for another number",
     "retention_margin_seconds": "it is a day; signed has no retention by time unless you alter the topic",
-    "signed_retention_seconds": "matchers alone drop what has left the windows; alter the topic signed for a limit",
     # Workers.
-    "canaries_every": "an edited copy of one document in 100 is looked up",
-    "canaries_per_second_max": "at most 20 canaries a second are looked up",
     "commit_interval_ms": "a signer commits every 200 milliseconds, other roles every 50",
     "leave_group": "a worker that is stopped leaves its group; with standbys others take over at once",
-    "messages_bytes_max": "it is half of memory_max",
     "skew_seconds": "the time of a document may lie 300 seconds ahead of its message's",
     "stall_seconds_max": "a worker that makes no progress ends itself after two minutes",
     "step_bytes_max": "it is an eighth of memory_max",
