@@ -47,9 +47,11 @@ UNCLOSED_SOCKET = r"unclosed <(ssl\.SSLS|s)ocket"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ignore kafka-python's unclosed sockets, in the tests and in the collection after the last test."""
+    """Ignore kafka-python's unclosed sockets, in the tests and in the collection after the last test; compile."""
     config.addinivalue_line("filterwarnings", f"ignore:{UNCLOSED_SOCKET}:ResourceWarning")
     warnings.filterwarnings("ignore", UNCLOSED_SOCKET, ResourceWarning)
+    if config.getoption("numprocesses", None):  # this process starts those of the tests: it compiles for all of them
+        _compile()
 
 
 @pytest.fixture(scope="session")
@@ -134,14 +136,19 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
         harness.close()
 
 
-@pytest.fixture(scope="session")
-def compiled() -> None:
-    """Compile the kernels of the workers once, so that no process of a test has to wait for them."""
+def _compile() -> None:
+    """Compile the kernels of all roles, or load them: 76 seconds of processor time where there are none yet."""
     from neardup_workers.outside.settings.kafka import StreamSettings
-    from neardup_workers.outside.topics.names import SIGN
     from neardup_workers.running.service.roles import ROLES
 
-    ROLES[SIGN].warm(StreamSettings())
+    for role in ROLES.values():
+        role.warm(StreamSettings())
+
+
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """The kernels of the workers are there, so that no process of a test has to wait for them."""
+    _compile()
 
 
 @pytest.fixture

@@ -131,13 +131,14 @@ def test_every_part_of_make_test_runs_and_the_sum_fails_if_one_did(
 def test_a_part_that_waits_runs_next_to_the_others_and_speaks_behind_them(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It has begun before the first one, which waits for what it makes; what it says comes after the last one."""
+    """It begins while the last one runs, which waits for what it makes; what it says comes after that one."""
     made = tmp_path / "made"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(made)!r}).exists(): time.sleep(.01)\nprint('waited')"
     makes = f"import pathlib; print('made'); pathlib.Path({str(made)!r}).touch(); raise SystemExit(2)"
-    assert main({"types": ["-c", waits], WAITS: ["-c", makes], "style": ["-c", "print('styled')"]}, tmp_path) == 1
+    parts = {WAITS: ["-c", makes], "style": ["-c", "print('styled')"], "tests": ["-c", waits]}
+    assert main(parts, tmp_path, after_seconds=0.1) == 1
     lines = capfd.readouterr().out.splitlines()
-    assert lines[:6] == ["== types", "waited", "== style", "styled", f"== {WAITS}", "made"]
+    assert lines[:6] == ["== style", "styled", "== tests", "waited", f"== {WAITS}", "made"]
     assert lines[-1] == f"1 of 3 parts failed: {WAITS}"
 
 

@@ -28,8 +28,9 @@ PARTS = {
     "tests": [*PYTEST, "-n", "2", "--ignore", "tests/kafka"],
     "tests with a broker": [*PYTEST, "-n", "3", "tests/kafka"],  # each has a broker
 }
-# Its tests often wait, for brokers and for groups, while the other parts compute: it runs next to all of them.
-WAITS = "tests with a broker"
+# Its tests often wait, for brokers and for groups, so it runs next to the last of the other parts; from so many seconds
+# on, since kernels are compiled first: a test that waits for a worker would wait for them too.
+WAITS, AFTER_SECONDS = "tests with a broker", 300.0
 
 
 class Outcome(NamedTuple):
@@ -55,6 +56,11 @@ class Part:
                 stdout=output,
                 stderr=subprocess.STDOUT if output else None,
             )
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, for so many seconds at most."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
 
     def end(self) -> None:
         """End it with the processes of its group, which cannot be asked if they hang."""
@@ -101,22 +107,27 @@ def sum_of(outcomes: Mapping[str, Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(parts: Mapping[str, Sequence[str]] = PARTS, folder: Path = ROOT, waits: str = WAITS) -> int:
+def main(parts: Mapping[str, Sequence[str]] = PARTS, folder: Path = ROOT, after_seconds: float = AFTER_SECONDS) -> int:
     """Run the parts and print the sum; 1 if a part failed, else 0."""
     outcomes = {}
+    names = sorted(parts, key=lambda name: name == WAITS)
     with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as to_end:
+        begun: dict[str, Part] = {}
 
-        def start(name: str) -> Part:
+        def begin(name: str) -> None:
             (room := Path(made) / name).mkdir()
-            part = Part(parts[name], folder, room, name == waits)
-            to_end.callback(part.end)
-            return part
+            begun[name] = Part(parts[name], folder, room, name == WAITS)
+            to_end.callback(begun[name].end)
 
-        waiting = {name: start(name) for name in parts if name == waits}
-        for name in [*(name for name in parts if name != waits), *waiting]:
+        for name, following in zip(names, [*names[1:], ""], strict=True):
             sys.stdout.write(f"== {name}\n")
             sys.stdout.flush()
-            outcomes[name] = (waiting.get(name) or start(name)).outcome()
+            if name not in begun:
+                begin(name)
+            if following == WAITS:
+                begun[name].wait(after_seconds)
+                begin(following)
+            outcomes[name] = begun[name].outcome()
     sys.stdout.write(f"== sum\n{sum_of(outcomes)}")
     return int(any(outcome.code for outcome in outcomes.values()))
 
