@@ -48,6 +48,9 @@ _YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 AHEAD_SECONDS = 86_400.0
 # Times this many seconds from the epoch (146,000 years) are none: differences in microseconds must fit 64 bits.
 SECONDS_MAX = (1 << 62) / 1e6 - 1
+# 1583: ISO 8601 has earlier years only where both sides agree. Dates of today have them in other calendars (1403/01/15
+# in Iran), and so have times that stand for none (0001-01-01).
+YEAR_1583_SECONDS = -12_212_553_600.0
 # A text of more characters is no date.
 _CHARACTERS_MAX = 100
 

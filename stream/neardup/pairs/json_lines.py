@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from neardup.documents.dates import SECONDS_MAX, date_seconds
+from neardup.documents.dates import SECONDS_MAX, YEAR_1583_SECONDS, date_seconds
 from neardup.documents.document import Document, Relation
 from neardup.documents.ids import SEPARATOR
 from neardup.documents.paths import has_field, text_at, value_at
@@ -379,7 +379,7 @@ def event_seconds(value: Any, unit: str) -> float | Reason | None:
             if value.strip().lower() in _NO_TIMES:
                 return None
             seconds = date_seconds(value)
-            return Reason("timestamp_type") if seconds is None else seconds
+            return Reason("timestamp_type") if seconds is None or seconds < YEAR_1583_SECONDS else seconds
         value = float(value)
     elif type(value) is not float and type(value) is not int:
         return Reason("timestamp_type")

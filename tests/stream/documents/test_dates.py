@@ -117,6 +117,13 @@ def test_times_of_serialisers_are_read(written, seconds):
     assert decode_document(b'{"id":"a","text":"t","timestamp":%b}' % written.encode()).timestamp == seconds
 
 
+@pytest.mark.parametrize("text", ["1403/01/15", "1445-09-01T10:00:00Z", "1403", "0001-01-01T00:00:00Z", "1582-12-31"])
+def test_a_year_before_the_calendar_is_no_time(text):
+    """Iran and Arabia write the years of today so, and some programs no time at all; a number may be any time."""
+    assert event_seconds(text, "s") == "timestamp_type"
+    assert event_seconds("1583-01-01", "s") == event_seconds(-12_212_553_600, "s") == -12_212_553_600.0
+
+
 @pytest.mark.parametrize("written", ['{"$date": null}', '{"$date": true}', '{"$date": {"a": 1}}', '{"a": 1}', "[]"])
 def test_what_is_nearly_a_time_is_refused(written):
     """An object is a time only in the form of one."""
