@@ -162,7 +162,7 @@ TO = Parameter(
     "to",
     "with followed=true: where these events go, a public address or one of the host of the web hook; that of the web "
     "hook without it",
-    {"type": "string", "pattern": "^https?://[!-~]+$", "maxLength": 2_000},
+    {"type": "string", "pattern": "^(https?://[!-~]+)?$", "maxLength": 2_000},
 )
 READER = Parameter("reader", "who a signed address is for", {"type": "string"})
 SIGNATURE = Parameter("signature", "that of a signed address: rel=self of the feed has it", {"type": "string"})
