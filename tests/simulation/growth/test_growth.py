@@ -116,6 +116,8 @@ def test_a_worker_dies_at_each_call_around_a_growth(call: str, kind: str) -> Non
             for _ in range(6):
                 cluster.feed.send()
                 for place in [place for place in cluster.places if place.kind == kind]:
+                    for other in [other for other in cluster.places if other.kind != kind]:
+                        cluster.turn(other)  # so that the place has something to do
                     cluster.memory.fail_next(call, raises=Crash())
                     cluster.turn(place)
                     cluster.memory.clear_faults()
@@ -237,7 +239,7 @@ def test_a_linker_waits_until_its_broker_knows_the_partitions() -> None:
         for restarts in (False, True):
             if restarts:
                 cluster.crash(linker)
-                cluster.turn(linker)
+                cluster.start(linker)
             assert isinstance(linker.worker, LinkWorker)
             hide(linker.worker, cluster, 2)
             decided = len(cluster.memory.records(cluster.topics.verdicts))
