@@ -250,7 +250,7 @@ def columns_of(
 
 
 def values_of(
-    verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW, fields: Collection[str] = NAMES
+    verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW, fields: Collection[str] | None = None
 ) -> list[list[Any]]:
     """Return the values of fields, in their order, as lists with ``None`` for none; the other arguments are those of
     ``columns_of``."""
@@ -258,7 +258,7 @@ def values_of(
     count = len(statuses)
     refused = [row for row, status in enumerate(statuses) if status == REFUSED] if REFUSED in statuses else ()
     for name, (column, none, is_id, names) in zip(NAMES, _listed_columns(), strict=True):
-        if name not in fields:
+        if fields is not None and name not in fields:
             continue
         values: list[Any] = getattr(verdicts, column).tolist() if column else [None] * count
         if none is not None:
