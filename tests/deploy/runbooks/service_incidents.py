@@ -22,9 +22,9 @@ from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.outgoing.delivery import Bounds
 from neardup_workers.doing.http.outgoing.hook import hook_of
 from neardup_workers.doing.http.server import started
+from neardup_workers.outside.feeds.feed import Feed, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item
-from neardup_workers.outside.feeds.watch import Feed, Watching, World
 from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds.feed import Feed, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item
-from neardup_workers.outside.feeds.robots import Robots
 from neardup_workers.outside.feeds.schedule import Turns
-from neardup_workers.outside.feeds.watch import Feed, Watching, World
+from neardup_workers.running.commands.feed.robots import Robots
 
 URL, NEW = "http://feeds.example/news", "http://feeds.example/moved"
 WATCHING = Watching(Fields(), 600.0, follow=True)

@@ -7,9 +7,9 @@ from email.utils import format_datetime
 import pytest
 from service_world import NOW, listening, world_in
 
+from neardup_workers.outside.feeds.feed import World
 from neardup_workers.outside.feeds.fetch import FetchLimits, fetch
 from neardup_workers.outside.feeds.items import read_items
-from neardup_workers.outside.feeds.watch import World
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.feed import FeedSettings

@@ -10,10 +10,10 @@ import pytest
 from neardup import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
-from neardup_workers.outside.feeds import watch
+from neardup_workers.outside import feeds
+from neardup_workers.outside.feeds.feed import Feed, FeedPoll, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched
 from neardup_workers.outside.feeds.items import Item
-from neardup_workers.outside.feeds.watch import Feed, FeedPoll, Watching, World
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.running.commands.feed import command
@@ -100,7 +100,7 @@ def test_an_item_whose_text_is_unchanged_comes_once(refused, monkeypatch):
     """A date, or a token in the query of a link, changes at each fetch; another text is another version. A refused item
     is reported once in the same way."""
     if refused:
-        monkeypatch.setattr(watch, "decode_document", lambda raw, fields: Reason("no_text"))
+        monkeypatch.setattr(feeds.feed, "decode_document", lambda raw, fields: Reason("no_text"))
     url = "http://feeds.example/news"
 
     def answer(token, text="text"):

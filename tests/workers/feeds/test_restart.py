@@ -10,10 +10,11 @@ from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.feeds import schedule
 from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.feed import Feed, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.state import FeedStates
-from neardup_workers.outside.feeds.watch import Feed, Watching, World, watch
+from neardup_workers.outside.feeds.watch import watch
 from neardup_workers.outside.process.stop import Stop
 
 URL, NOW = "https://first.example/feed", 1_700_000_000.0

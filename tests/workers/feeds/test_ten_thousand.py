@@ -19,13 +19,14 @@ from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.feeds import schedule
 from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.feed import Feed, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched
 from neardup_workers.outside.feeds.items import Item
 from neardup_workers.outside.feeds.lists import FEEDS_MAX, FeedLists
 from neardup_workers.outside.feeds.parsers import Parsers
 from neardup_workers.outside.feeds.schedule import THREADS_MAX, Asking
 from neardup_workers.outside.feeds.state import FeedStates
-from neardup_workers.outside.feeds.watch import Feed, Watching, World, watch
+from neardup_workers.outside.feeds.watch import watch
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.running.commands.feed.service import Checking
 

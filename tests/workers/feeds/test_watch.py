@@ -12,12 +12,13 @@ import pytest
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
 from neardup.stories.sources.names import source_of
+from neardup_workers.outside.feeds.feed import Feed, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item, Named
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
 from neardup_workers.outside.feeds.state import FeedStates, open_states
-from neardup_workers.outside.feeds.watch import Feed, Watching, World, watch
+from neardup_workers.outside.feeds.watch import watch
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.process.stop import Stop
 

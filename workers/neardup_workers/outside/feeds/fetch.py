@@ -30,6 +30,8 @@ from neardup_workers.outside.web.content_encoding import decoded_content
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _FOR_GOOD = frozenset((301, 308))
+# What is posted goes there, too; after the others, a client would get.
+_POSTED_AGAIN = frozenset((307, 308))
 _BLOCK_BYTES = 1 << 16
 # Brotli has no first bytes to know it by, and is there with the extra of pages.
 _BROTLI = "br"
@@ -117,7 +119,7 @@ def fetch(
         if answer.status not in _REDIRECTS:
             return answer._replace(url=url, moved=moved)
         location = answer.header.get("location")
-        if not location:
+        if not location or (body is not None and answer.status not in _POSTED_AGAIN):
             break
         try:
             url = urljoin(url, location)
@@ -207,6 +209,8 @@ def _answer(
     connection.request(method, url.request_uri, posted, sent, preload_content=False, decode_content=False)
     with closing(connection.getresponse()) as response:
         received = {name.lower(): value for name, value in response.headers.items()}
+        if "link" in received:
+            received["link"] = response.headers["link"]  # all of them, as one list
         body = _body(response, bytes_max) if response.status == 200 else b""
         return Fetched(response.status, received, body, "")
 

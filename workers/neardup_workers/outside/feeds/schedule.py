@@ -32,6 +32,8 @@ _START_FEEDS, _START_SECONDS = 10, 0.1
 # Requests to one host at the same time, and feeds that are asked at the same time: each has a thread and a connection,
 # of which many systems allow 1,024. After a sleep of the machine all feeds are due.
 REQUESTS_MAX, THREADS_MAX = 2, 256
+# What hubs have pushed is read by so many threads: less than there are processes that read, which requests need, too.
+ARRIVING_MAX = 2
 _RESULTS_MAX = 64
 
 
@@ -62,6 +64,16 @@ def longest_seconds(interval_seconds: float) -> float:
     660.0
     """
     return interval_seconds * (1 + _JITTER)
+
+
+def rest_seconds(interval_seconds: float, calm: int) -> float:
+    """Return the least time between two requests for a feed that a hub pushes: each request that finds nothing that
+    was not pushed doubles it.
+
+    >>> [rest_seconds(600, calm) for calm in (1, 2, 30)]
+    [1080.0, 2160.0, 77760.0]
+    """
+    return min(interval_seconds * 2.0 ** min(calm, _DOUBLINGS_MAX), WAIT_SECONDS_MAX) * (1 - _JITTER)
 
 
 def fresh_seconds(header: Mapping[str, str], body: bytes, interval_seconds: float) -> float:
@@ -251,7 +263,8 @@ class Results(Generic[T]):
     def end(self) -> None:
         """Say that nothing is taken any more, and let all go on that wait for room."""
         self._ended.set()
-        self._room.release(2 * THREADS_MAX + 1)  # a feed has a result, and its end behind it; and there are the lists
+        # A feed has a result, and its end behind it; there are the lists, and what was pushed.
+        self._room.release(2 * THREADS_MAX + 1 + ARRIVING_MAX)
 
     def close(self) -> None:
         """Close the descriptors; no thread gives a result any more."""

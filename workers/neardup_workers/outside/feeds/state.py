@@ -2,12 +2,13 @@
 
 ``FeedStates`` keeps it in a file of SQLite, so that a restart writes no item twice. The caller saves the state of a
 feed after its items were taken. A crash between the two writes them once more, under the same ids. The condition of a
-feed is kept apart, because it changes with each request.
+feed is kept apart, because it changes with each request. A key is kept for addresses that hubs know.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import orjson
 
 from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.websub.discovery import Offer
 from neardup_workers.outside.process.exits import Exit, Failure, output_failure
 
 # "neardup feed state" in the header of the file, so that no other database is taken for one.
@@ -26,8 +28,12 @@ CREATE TABLE feeds (
     url TEXT PRIMARY KEY, address TEXT NOT NULL, etag TEXT NOT NULL, modified TEXT NOT NULL, seen BLOB NOT NULL
 ) WITHOUT ROWID;
 """
-# Files that were made before conditions were kept lack it.
-_CONDITIONS = "CREATE TABLE IF NOT EXISTS conditions (url TEXT PRIMARY KEY, condition TEXT NOT NULL) WITHOUT ROWID"
+# Files of earlier versions lack these.
+_LATER = """
+CREATE TABLE IF NOT EXISTS conditions (url TEXT PRIMARY KEY, condition TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS offers (url TEXT PRIMARY KEY, offer TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS keys (key BLOB NOT NULL);
+"""
 
 
 class FeedState(NamedTuple):
@@ -38,12 +44,14 @@ class FeedState(NamedTuple):
         etag: the validator of the last answer that was read, empty for none.
         modified: its time of change, empty for none.
         seen: hash of each remembered item by its id, the one that was longest away first.
+        offer: what the feed offers to subscribe to, ``None`` for nothing.
     """
 
     address: str
     etag: str
     modified: str
     seen: dict[str, bytes]
+    offer: Offer | None = None
 
 
 class FeedStates:
@@ -56,12 +64,14 @@ class FeedStates:
         """Return the state of a feed, ``None`` for a new one."""
         if self._connection is None:
             return None
-        query = "SELECT address, etag, modified, seen FROM feeds WHERE url = ?"
+        query = "SELECT address, etag, modified, seen, offer FROM feeds LEFT JOIN offers USING (url) WHERE url = ?"
         row = self._connection.execute(query, (url,)).fetchone()
         if row is None:
             return None
-        address, etag, modified, seen = row
-        return FeedState(address, etag, modified, {id_: bytes.fromhex(digest) for id_, digest in orjson.loads(seen)})
+        address, etag, modified, seen, offer = row
+        topic, hubs = orjson.loads(offer or "[null,[]]")
+        items = {id_: bytes.fromhex(digest) for id_, digest in orjson.loads(seen)}
+        return FeedState(address, etag, modified, items, Offer(topic, tuple(hubs)) if hubs else None)
 
     def condition(self, url: str) -> Condition | None:
         """Return the condition of a feed after its last request, ``None`` for a new one."""
@@ -69,6 +79,15 @@ class FeedStates:
             return None
         row = self._connection.execute("SELECT condition FROM conditions WHERE url = ?", (url,)).fetchone()
         return None if row is None else Condition(**orjson.loads(row[0]))
+
+    def key(self) -> bytes:
+        """Return random bytes that stay the same; without a connection, as long as the process."""
+        if self._connection is None:
+            return secrets.token_bytes(32)
+        self._connection.execute(
+            "INSERT INTO keys SELECT ? WHERE NOT EXISTS (SELECT 1 FROM keys)", (secrets.token_bytes(32),)
+        )
+        return bytes(self._connection.execute("SELECT key FROM keys").fetchone()[0])
 
     def save(self, url: str, condition: Condition, state: FeedState | None) -> None:
         """Store the condition of a feed, and its state if that has changed. Raises ``sqlite3.Error``."""
@@ -80,6 +99,11 @@ class FeedStates:
         if state is not None:
             seen = orjson.dumps([(id_, digest.hex()) for id_, digest in state.seen.items()])
             self._connection.execute("INSERT OR REPLACE INTO feeds VALUES (?, ?, ?, ?, ?)", (url, *state[:3], seen))
+            if state.offer is None:
+                self._connection.execute("DELETE FROM offers WHERE url = ?", (url,))
+            else:
+                offer = orjson.dumps(list(state.offer)).decode()
+                self._connection.execute("INSERT OR REPLACE INTO offers VALUES (?, ?)", (url, offer))
         self._connection.execute("COMMIT")
 
 
@@ -109,7 +133,7 @@ def open_states(path: str | None) -> Iterator[FeedStates]:
                 connection.execute("COMMIT")
             else:
                 raise Failure(Exit.INPUT, f"{path} is a database of another program: name another file with --state")
-            connection.execute(_CONDITIONS)
+            connection.executescript(_LATER)
             yield FeedStates(connection)
     except sqlite3.Error as error:
         held = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY

@@ -327,10 +327,12 @@ class FeedOptions(Declared):
         "default arrival with --follow and without --to-serve, else event",
     )
     metrics_port: int | None = setting(
-        default=None,
-        ge=0,
-        le=65_535,
-        description="port of health_host that /metrics, /healthz and /readyz are served on; 0 takes a free one",
+        default=None, ge=0, le=65_535, description="port of health_host for /metrics and health; 0 takes a free one"
+    )
+    websub: tuple[str, ...] = setting(
+        default=(),
+        max_length=2,
+        description="address that hubs (WebSub) push feeds to; then where to listen, by default 127.0.0.1:8471",
     )
 
 

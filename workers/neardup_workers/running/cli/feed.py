@@ -23,5 +23,8 @@ def feed_command(options: FeedCommandOptions, given: Given) -> None:
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.feed.command import run
 
+    settings = load(given, options.config, FeedSettings)
+    if settings.websub:
+        check_installed("feed", "serve", "starlette", "uvicorn")
     with broker_failures():
-        raise typer.Exit(run(options, load(given, options.config, FeedSettings)))
+        raise typer.Exit(run(options, settings))

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from email.message import Message
 from importlib.metadata import version
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 import orjson
 
@@ -22,13 +23,14 @@ from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.feeds.addresses import is_public
 from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.feed import UNDATED, FeedPoll, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.parsers import Parsers
-from neardup_workers.outside.feeds.robots import Robots
 from neardup_workers.outside.feeds.schedule import Turns
-from neardup_workers.outside.feeds.state import open_states
-from neardup_workers.outside.feeds.watch import UNDATED, FeedPoll, Watching, World, watch
+from neardup_workers.outside.feeds.state import FeedStates, open_states
+from neardup_workers.outside.feeds.watch import watch
+from neardup_workers.outside.feeds.websub.subscriber import Subscriber
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import STANDARD, OutputFile
@@ -43,6 +45,7 @@ from neardup_workers.outside.transport.kafka.connect import connect
 from neardup_workers.outside.web.canonical_ids import CanonicalIds
 from neardup_workers.outside.web.extraction import Extracted, Extraction
 from neardup_workers.outside.web.pages import Page
+from neardup_workers.running.commands.feed.robots import Robots
 from neardup_workers.running.commands.feed.service import Checking
 
 # Bytes of items that wait for those of other feeds, at most.
@@ -63,14 +66,16 @@ class _Output(NamedTuple):
     tell: Callable[[str, Condition | None], None] = lambda url, condition: None
 
 
-# In which a feed is read.
-_PARSE_SECONDS_MAX = 20.0
+# In which a feed is read, and in which hubs may answer that subscriptions end.
+_PARSE_SECONDS_MAX, _LEAVE_SECONDS = 20.0, 5.0
 
 
 def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
     """Write the items of the feeds; returns the exit code. Raises ``Failure``."""
     if options.to_kafka and options.to_serve is not None:
         raise Failure(Exit.USAGE, "--to-kafka and --to-serve are both given: give one of them")
+    if settings.websub and not options.follow:
+        raise Failure(Exit.USAGE, "websub is set, and feeds are read once: give --follow, or no websub")
     lists = FeedLists(options.feeds)
     with Session(
         settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow
@@ -93,8 +98,9 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
             _output(options, settings, session) as output,
             closing(Extraction(settings)) as extraction,
             closing(Parsers(_PARSE_SECONDS_MAX)) as parsers,
+            _hubs(settings, states, session) as hubs,
         ):
-            world = _world(settings, ended, parsers, extraction if options.pages else None)
+            world = _world(settings, ended, parsers, extraction if options.pages else None)._replace(hubs=hubs)
             observe = _observer(settings, session)
             for polls in rounds(watch(lists, watching, world, session.stop, ended, states), options.follow):
                 arrived = _write(polls, session, output, is_blocked)
@@ -210,9 +216,39 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
             yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
 
 
+@contextmanager
+def _hubs(settings: FeedSettings, states: FeedStates, session: Session) -> Iterator[Subscriber | None]:
+    """Subscribe at hubs while feeds are watched, if the settings name an address for them. Raises ``Failure``."""
+    if not settings.websub:
+        yield None
+        return
+    from neardup_workers.running.commands.feed.callbacks import listening
+
+    context, limits, agent = ssl.create_default_context(), _limits(settings), _agent(settings)
+
+    def post(url: str, form: Mapping[str, str]) -> Fetched:
+        header = {"User-Agent": agent, "Content-Type": "application/x-www-form-urlencoded"}
+        return fetch(url, header, limits, body=urlencode(form).encode(), context=context)
+
+    subscriber = Subscriber(settings.websub[0], states.key(), post, time.monotonic, random.random)
+    with listening(settings.websub, subscriber, limits.bytes_max) as where:
+        session.report.say(f"hubs reach {settings.websub[0]}; listening on {where}")
+        try:
+            yield subscriber
+        finally:
+            subscriber.close(_LEAVE_SECONDS)
+
+
+def _limits(settings: FeedSettings) -> FetchLimits:
+    return FetchLimits(is_allowed=(lambda number: True) if settings.allow_private else is_public)
+
+
+def _agent(settings: FeedSettings) -> str:
+    return f"neardup/{version('neardup')}" + (f" (+{settings.contact})" if settings.contact else "")
+
+
 def _world(settings: FeedSettings, ended: threading.Event, parsers: Parsers, extraction: Extraction | None) -> World:
-    limits = FetchLimits(is_allowed=(lambda number: True) if settings.allow_private else is_public)
-    agent = f"neardup/{version('neardup')}" + (f" (+{settings.contact})" if settings.contact else "")
+    limits, agent = _limits(settings), _agent(settings)
     turns, context = Turns(), ssl.create_default_context()  # to read the authorities takes longer than most requests
 
     def get(url: str, header: Mapping[str, str]) -> Fetched:

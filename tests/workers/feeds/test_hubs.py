@@ -1,0 +1,151 @@
+"""Feeds that hubs push: when they are asked, what is new, and what survives a kill."""
+
+import json
+import signal
+
+import pytest
+from hub_answers import FEED, HUB, OFFER, TOPIC, Hubs
+from websub_hub import hub, rss  # noqa: F401 - a fixture
+
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds.feed import Feed, Watching, World
+from neardup_workers.outside.feeds.fetch import Fetched
+from neardup_workers.outside.feeds.items import read_items
+from neardup_workers.outside.feeds.state import open_states
+from neardup_workers.outside.process.exits import Exit
+
+
+class Pushed:
+    """A feed with a hub, and a clock: what is asked, and what is new."""
+
+    def __init__(self, hubs, items):
+        self.hubs, self.items, self.asked = hubs, items, 0
+        self.world = World(
+            self.fetch, read_items, lambda: hubs.time, lambda: 0.5, lambda _: True, None, hubs.subscriber
+        )
+        self.feed = Feed(FEED, Watching(Fields(), 600.0, follow=True))
+
+    def fetch(self, url, header):
+        self.asked += 1
+        return Fetched(200, {"link": f"<{HUB}>; rel=hub, <{TOPIC}>; rel=self"}, rss(self.items), url)
+
+    def poll(self):
+        return [entry.found.id for entry in self.feed.poll(self.world).entries]
+
+    def push(self, items):
+        polled = self.feed.push(Fetched(200, {}, rss(items), ""), self.world)
+        return [entry.found.id for entry in polled.entries]
+
+    def polls(self, count):
+        """What is new at so many times, an interval each; the number of requests."""
+        before, new = self.asked, []
+        for _ in range(count):
+            self.hubs.pass_(600.0)
+            new += self.poll()
+        return self.asked - before, new
+
+
+def test_a_feed_that_a_hub_pushes_is_asked_ever_more_rarely():
+    """Once a day at last; an item comes once, from a request or from the hub."""
+    watched = Pushed(Hubs(offer=None), [("a", "one")])
+    assert watched.poll() == ["urn:a"]
+    watched.hubs.pass_()
+    watched.hubs.verify()
+    assert watched.polls(5) == (5, [])  # it has to show that it pushes
+    watched.items = [("b", "two"), ("a", "one")]
+    assert watched.push(watched.items[:1]) == ["urn:b"]
+    assert watched.polls(144) == (6, [])
+    assert watched.polls(144) == (1, [])
+    assert watched.push(watched.items) == []
+
+
+def test_a_hub_that_does_not_push_is_asked_again_and_its_feed_as_before():
+    """As before until it pushes something new."""
+    watched = Pushed(Hubs(offer=None), [("a", "one")])
+    watched.poll()
+    watched.hubs.pass_()
+    watched.hubs.verify()
+    watched.items = [("b", "two"), *watched.items]
+    watched.push(watched.items)
+    assert watched.polls(30)[0] < 6
+    watched.items = [("c", "three"), *watched.items]
+    asked, new = watched.polls(60)
+    assert (asked > 25, new) == (True, ["urn:c"])
+    assert {each[2]["hub.mode"] for each in watched.hubs.sent[1:]} == {"subscribe"}
+
+
+def test_a_feed_whose_subscription_ends_is_asked_as_before():
+    """At its next interval."""
+    watched = Pushed(Hubs(offer=None), [("a", "one")])
+    watched.poll()
+    watched.hubs.pass_()
+    watched.hubs.verify(lease="60000")
+    watched.push([("b", "two")])
+    assert watched.polls(99)[0] < 8
+    asked, _ = watched.polls(10)
+    assert asked >= 9
+
+
+def test_what_is_pushed_and_cannot_be_read_is_no_failure_of_the_feed():
+    """It is reported."""
+    watched = Pushed(Hubs(offer=None), [("a", "one")])
+    watched.poll()
+    polled = watched.feed.push(Fetched(200, {}, b"no feed", ""), watched.world)
+    assert (polled.reason, polled.entries, polled.condition.failures) == ("feed_format", (), 0)
+
+
+def test_what_a_feed_offers_is_remembered(tmp_path):
+    """So is that it offers nothing any more."""
+    watched = Pushed(Hubs(offer=None), [("a", "one")])
+    with open_states(str(tmp_path / "seen")) as states:
+        for offer in (OFFER, None):
+            polled = watched.feed.poll(watched.world)
+            states.save(FEED, polled.condition, polled.state._replace(offer=offer))
+            assert states.load(FEED).offer == offer
+            watched.items = [("b", "two")]
+
+
+@pytest.mark.processes
+def test_items_that_a_hub_pushes_are_written_once(hub, start, tmp_path):  # noqa: F811
+    """Also after the process was killed; an orderly end ends the subscription."""
+    hub.feeds["a"] = [("a", "one")]
+    options = ("--follow", "--allow-private", "--interval-seconds", "1000", "--state", "seen")
+
+    def begin():
+        process = start("feed", *options, "--set", "websub=https://public.example/in,127.0.0.1:0", hub.topic("a"))
+        hub.at = process.stderr.readline().decode().split()[-1]
+        return process
+
+    process = begin()
+    assert json.loads(process.stdout.readline())["id"] == "urn:a"
+    hub.until(lambda: hub.subscriptions)
+    for name in "bc":
+        hub.feeds["a"].insert(0, (name, name))
+        assert hub.push("a", signature="sha256=" + "0" * 64) == 202
+        assert hub.push("a", items=hub.feeds["a"][:1]) == 202
+        assert json.loads(process.stdout.readline())["id"] == f"urn:{name}"
+    process.kill()
+    process.wait()
+    hub.feeds["a"].insert(0, ("d", "d"))
+    first = hub.subscriptions.pop("a")
+    process = begin()
+    lines = [json.loads(process.stdout.readline())["id"]]
+    while lines[-1] != "urn:d":
+        lines.append(json.loads(process.stdout.readline())["id"])
+    assert set(lines) <= {"urn:c", "urn:d"}  # what was written and not yet remembered comes again
+    hub.until(lambda: hub.subscriptions)
+    assert hub.subscriptions["a"] == first
+    hub.feeds["a"].insert(0, ("e", "e"))
+    assert hub.push("a") == 202
+    assert json.loads(process.stdout.readline())["id"] == "urn:e"
+    process.send_signal(signal.SIGTERM)
+    rest, _ = process.communicate(timeout=60)
+    assert (rest, process.returncode, hub.subscriptions) == (b"", Exit.TERMINATED, {})
+    assert hub.forms[-1]["hub.mode"] == "unsubscribe"
+
+
+def test_websub_needs_an_address_and_feeds_that_are_followed(neardup):
+    """The sentence says which."""
+    for value, extra in (("ftp://x", ["--follow"]), ("https://x/", []), ("https://x/,nowhere", ["--follow"])):
+        done = neardup("feed", *extra, "--set", f"websub={value}", "http://a.example/")
+        assert (done.returncode, b"websub" in done.stderr) == (Exit.USAGE, True)
