@@ -124,11 +124,11 @@ def test_an_item_without_an_id_is_refused_once():
 def test_a_time_far_ahead_of_the_clock_is_not_used():
     """One wrong date must not end the window of a stream; a time of long ago stays."""
     ahead = f"{2023 + 2}-01-01T00:00:00+00:00"
-    outside = Outside([item("c", time="0102-01-01T00:00:00+00:00"), item("b"), item("a", time=ahead)])
+    outside = Outside([item("c", time="1600-01-01T00:00:00+00:00"), item("b"), item("a", time=ahead)])
     entries = Feed(URL, WATCHING).poll(outside.world).entries
     times = [entry.found.timestamp for entry in entries]
     assert times[:2] == [None, NOW]
-    assert times[2] < -5e10
+    assert times[2] < -1e10
     assert [json.loads(entry.raw).get("undated") for entry in entries] == [ahead, None, None]
 
 
