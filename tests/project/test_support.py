@@ -11,7 +11,7 @@ import select
 from pathlib import Path
 
 import pytest
-from all_parts import PYTEST, WAITS, Part, main
+from all_parts import PYTEST, main, run
 from cases import random_stream
 from python_files import ROOT, nodes
 from sizes import SEEDS, some_of
@@ -128,21 +128,6 @@ def test_every_part_of_make_test_runs_and_the_sum_fails_if_one_did(
 
 
 @pytest.mark.processes
-def test_a_part_that_waits_runs_next_to_the_others_and_speaks_behind_them(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It begins while the last one runs, which waits for what it makes; what it says comes after that one."""
-    made = tmp_path / "made"
-    waits = f"import pathlib, time\nwhile not pathlib.Path({str(made)!r}).exists(): time.sleep(.01)\nprint('waited')"
-    makes = f"import pathlib; print('made'); pathlib.Path({str(made)!r}).touch(); raise SystemExit(2)"
-    parts = {WAITS: ["-c", makes], "style": ["-c", "print('styled')"], "tests": ["-c", waits]}
-    assert main(parts, tmp_path, after_seconds=0.1) == 1
-    lines = capfd.readouterr().out.splitlines()
-    assert lines[:6] == ["== style", "styled", "== tests", "waited", f"== {WAITS}", "made"]
-    assert lines[-1] == f"1 of 3 parts failed: {WAITS}"
-
-
-@pytest.mark.processes
 def test_the_sum_of_parts_that_are_ok_is_a_success(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """And it says so."""
     assert main({"types": ["-c", ""]}, tmp_path) == 0
@@ -168,7 +153,7 @@ def test_a_part_that_hangs_is_ended_with_its_processes(tmp_path: Path, capfd: py
     hangs = (
         f"import os, time; held = os.open({str(pipe)!r}, os.O_WRONLY); os.write(held, b'x'); os.fork(); time.sleep(300)"
     )
-    outcome = Part(["-I", "-S", "-c", hangs], tmp_path, tmp_path).outcome(most_seconds=5)
+    outcome = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=5)
     assert (outcome.code, os.read(read, 9)) == (1, b"x")
     assert select.select([read], [], [], 60)[0], "a process that was killed ends a moment later"
     assert os.read(read, 9) == b""

@@ -1,9 +1,8 @@
-"""``make test``: each part runs, also when another one fails. Then the sum, and what was skipped, by reason."""
+"""``make test``: each part runs, also after one that fails. Then the sum, and what was skipped, by reason."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import subprocess
@@ -26,11 +25,8 @@ PARTS = {
     "format": ["-m", "ruff", "format", "--check", "."],
     "types": ["-m", "mypy"],
     "tests": [*PYTEST, "-n", "2", "--ignore", "tests/kafka"],
-    "tests with a broker": [*PYTEST, "-n", "3", "tests/kafka"],  # each has a broker
+    "tests with a broker": [*PYTEST, "-n", "3", "tests/kafka"],  # each has a broker; all often wait
 }
-# Its tests often wait, for brokers and for groups, so it runs next to the last of the other parts; from so many seconds
-# on, since kernels are compiled first: a test that waits for a worker would wait for them too.
-WAITS, AFTER_SECONDS = "tests with a broker", 300.0
 
 
 class Outcome(NamedTuple):
@@ -41,53 +37,32 @@ class Outcome(NamedTuple):
     skipped: Counter[str]
 
 
-class Part:
-    """A part that runs, and what became of it. Pytest writes its report to a file of a folder."""
+def run(arguments: Sequence[str], report: Path, folder: Path, most_seconds: float = PART_SECONDS) -> Outcome:
+    """Run a part in a folder, with its output on the terminal; pytest writes its report to a file.
 
-    def __init__(self, arguments: Sequence[str], folder: Path, room: Path, late: bool = False) -> None:
-        """Start it in a folder; one that is ``late`` says what it has to say when it has ended."""
-        self._report, self._said = room / "report.xml", room / "said.txt" if late else None
-        reported = ["--junit-xml", str(self._report)] if list(arguments[:2]) == PYTEST[:2] else []
-        with self._said.open("wb") if self._said else contextlib.nullcontext() as output:
-            self._process = subprocess.Popen(
-                [sys.executable, *arguments, *reported],
-                cwd=folder,
-                process_group=0,
-                stdout=output,
-                stderr=subprocess.STDOUT if output else None,
-            )
-
-    def wait(self, seconds: float) -> None:
-        """Wait for its end, for so many seconds at most."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-
-    def end(self) -> None:
-        """End it with the processes of its group, which cannot be asked if they hang."""
-        if self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def outcome(self, most_seconds: float = PART_SECONDS) -> Outcome:
-        """Wait for it; one that takes too long is ended, and failed."""
-        try:
-            code = self._process.wait(most_seconds)
-        except subprocess.TimeoutExpired:
-            code = 1
-            sys.stdout.write(f"\nended: the part took longer than {most_seconds:g} seconds, so a test of it hangs\n")
-        finally:
-            self.end()
-        if self._said:
-            sys.stdout.write(self._said.read_text(encoding="utf-8", errors="replace"))
-        if not self._report.exists():
-            return Outcome(code, {}, Counter())
-        [suite] = ElementTree.parse(self._report).iter("testsuite")
-        bad = {name: int(suite.attrib[f"{name}s"]) for name in ("failure", "error")}
-        reasons = [skip.attrib["message"] for skip in suite.iter("skipped") if skip.attrib["type"] == "pytest.skip"]
-        passed = int(suite.attrib["tests"]) - sum(bad.values()) - int(suite.attrib["skipped"])
-        # A reason is one sentence; what a program said in addition stays in its lines below the first.
-        skipped = Counter(reason.partition("\n")[0] for reason in reasons)
-        return Outcome(code, {"passed": passed, "failed": bad["failure"], "in error": bad["error"]}, skipped)
+    A part that takes too long is ended with the processes of its group, which cannot be asked if they hang.
+    """
+    is_pytest = list(arguments[:2]) == PYTEST[:2]
+    reported = ["--junit-xml", str(report)] if is_pytest else []
+    process = subprocess.Popen([sys.executable, *arguments, *reported], cwd=folder, process_group=0)
+    try:
+        code = process.wait(most_seconds)
+    except subprocess.TimeoutExpired:
+        code = 1
+        sys.stdout.write(f"\nended: the part took longer than {most_seconds:g} seconds, so a test of it hangs\n")
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if not report.exists():
+        return Outcome(code, {}, Counter())
+    [suite] = ElementTree.parse(report).iter("testsuite")
+    bad = {name: int(suite.attrib[f"{name}s"]) for name in ("failure", "error")}
+    reasons = [skip.attrib["message"] for skip in suite.iter("skipped") if skip.attrib["type"] == "pytest.skip"]
+    passed = int(suite.attrib["tests"]) - sum(bad.values()) - int(suite.attrib["skipped"])
+    # A reason is one sentence; what a program said in addition stays in its lines below the first.
+    skipped = Counter(reason.partition("\n")[0] for reason in reasons)
+    return Outcome(code, {"passed": passed, "failed": bad["failure"], "in error": bad["error"]}, skipped)
 
 
 def sum_of(outcomes: Mapping[str, Outcome]) -> str:
@@ -107,27 +82,14 @@ def sum_of(outcomes: Mapping[str, Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(parts: Mapping[str, Sequence[str]] = PARTS, folder: Path = ROOT, after_seconds: float = AFTER_SECONDS) -> int:
+def main(parts: Mapping[str, Sequence[str]] = PARTS, folder: Path = ROOT) -> int:
     """Run the parts and print the sum; 1 if a part failed, else 0."""
     outcomes = {}
-    names = sorted(parts, key=lambda name: name == WAITS)
-    with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as to_end:
-        begun: dict[str, Part] = {}
-
-        def begin(name: str) -> None:
-            (room := Path(made) / name).mkdir()
-            begun[name] = Part(parts[name], folder, room, name == WAITS)
-            to_end.callback(begun[name].end)
-
-        for name, following in zip(names, [*names[1:], ""], strict=True):
+    with tempfile.TemporaryDirectory() as room:
+        for number, (name, arguments) in enumerate(parts.items()):
             sys.stdout.write(f"== {name}\n")
             sys.stdout.flush()
-            if name not in begun:
-                begin(name)
-            if following == WAITS:
-                begun[name].wait(after_seconds)
-                begin(following)
-            outcomes[name] = begun[name].outcome()
+            outcomes[name] = run(arguments, Path(room) / f"{number}.xml", folder)
     sys.stdout.write(f"== sum\n{sum_of(outcomes)}")
     return int(any(outcome.code for outcome in outcomes.values()))
 
