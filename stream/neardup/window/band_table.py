@@ -335,8 +335,7 @@ class BandTable:
             )
         self._must_grow |= self._slots.extend(slot_end + slots)
         self._must_grow |= self._postings.extend(postings)
-        self._must_grow |= self._bytes.extend(byte_end + size)
-        self._must_grow |= self._links.extend(link_end)
+        self._must_grow |= self._bytes.extend(byte_end + size) | self._links.extend(link_end)
         has_first = len(items.payloads) and not len(self.store.payloads)
         if self._must_grow or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
             self._grow(items)
@@ -357,6 +356,7 @@ class BandTable:
         grow(self.store.links, self._links.physical_pages << LINK_PAGE_BITS)
         if len(items.payloads) or len(self.store.payloads):
             grow(self.store.payloads, postings << POSTING_PAGE_BITS)
+            grow(self.store.links, postings << POSTING_PAGE_BITS)
             grow(self.store.noted, slots)
         if len(items.ragged) or len(self.store.ragged_lengths):
             grow(self.store.ragged_lengths, slots)

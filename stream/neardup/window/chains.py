@@ -4,7 +4,7 @@ Theory of operation. A **posting** is one number; its **link** is the distance t
 ``heads`` maps a key to the newest posting. So a bucket is a chain, strictly newest first. Most keys have one holder, so
 a posting that was the first of its bucket has no link: bits say which have one, and links are in the order of their
 postings. A link that leads nowhere any more is 0. One to a posting below the oldest live one ends the chain, so expiry
-changes no link.
+changes no link. With payloads each posting has a link: their keys are common, and each chain is read to its end.
 
 A **slot** holds one item. Its postings are consecutive: first its *content*, then its *id*, then its bucket keys. So
 one structure finds identical contents, earlier versions and candidates.
@@ -282,6 +282,8 @@ def links_before(store, posting):
 @inlined
 def link_at(store, posting):
     """The index in ``links`` of the link of a posting, or ``NONE`` if it has none."""
+    if len(store.payloads):
+        return posting_index(store, posting)
     link, has_link = links_before(store, posting)
     return index_at(store.link_map, LINK_PAGE_BITS, link) if has_link else NONE
 
@@ -289,14 +291,16 @@ def link_at(store, posting):
 @inlined
 def put_link(store, posting, slot, target):
     """Link the next posting, of a slot, to ``target``; ``NONE``: it is the first of its bucket and has no link."""
-    state, group = store.state, posting_index(store, posting) >> GROUP_BITS
-    bit = np.uint64(posting & _IN_GROUP)
+    state, at, bit = store.state, posting_index(store, posting), np.uint64(posting & _IN_GROUP)
+    group = at >> GROUP_BITS
     if bit == np.uint64(0):
         store.groups[group, GROUP_SLOT] = np.uint32(slot & 0xFFFFFFFF)
         store.groups[group, GROUP_LINK] = np.uint32(state[LINK_END] & 0xFFFFFFFF)
     # Bits of later postings are of a step that was undone, or of an older group.
     linked = np.uint64(store.groups[group, GROUP_LINKED]) & ((_ONE << bit) - _ONE)
-    if target != NONE:
+    if len(store.payloads):
+        store.links[at] = np.uint32(0 if target == NONE else posting - target)
+    elif target != NONE:
         linked |= _ONE << bit
         store.links[index_at(store.link_map, LINK_PAGE_BITS, state[LINK_END])] = np.uint32(posting - target)
         state[LINK_END] += 1
@@ -307,12 +311,8 @@ def put_link(store, posting, slot, target):
 def older(store, posting, live):
     """The next older live posting of the same bucket, or ``NONE``."""
     at = link_at(store, posting)
-    if at == NONE:
-        return NONE
-    distance = np.int64(store.links[at])
-    if distance == 0 or posting - distance < live:
-        return NONE
-    return posting - distance
+    distance = np.int64(store.links[at]) if at != NONE else np.int64(0)
+    return NONE if distance == 0 or posting - distance < live else posting - distance
 
 
 @inlined

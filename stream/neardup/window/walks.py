@@ -329,6 +329,7 @@ def walk_counted(store, limits, items, item, top, options, work):
 def fetch(store, posting):
     """Prefetch what a visit of a posting reads."""
     at = posting_index(store, posting)
+    prefetch(store.links, at)
     prefetch(store.payloads, at)
     prefetch(store.groups, at >> GROUP_BITS)
 

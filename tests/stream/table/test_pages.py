@@ -136,6 +136,18 @@ def test_a_key_of_one_holder_takes_no_link() -> None:
     assert table._links.physical_pages << LINK_PAGE_BITS <= 4 * WINDOW * (keys - KEYS)
 
 
+def test_with_payloads_each_posting_has_its_link() -> None:
+    """A walk that counts reads each chain to its end, so it does not look up which postings have a link."""
+    table, items = BandTable(8, OPEN), numbered(0, 10)
+    table.begin()
+    for batch_of in (items, others(items)):
+        table.probe_add(batch_of._replace(payloads=np.zeros(len(items.keys), np.uint64)))
+    table.commit()
+    assert table.store.state[LINK_END] == 0
+    assert len(table.store.links) == len(table.store.payloads)
+    assert np.count_nonzero(table.store.links) == 8 * BATCH
+
+
 def test_undone_steps_take_no_memory() -> None:
     """The pages of a step that is undone serve the next one."""
     table, allocated = BandTable(8, OPEN), set()
