@@ -12,12 +12,13 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class WebServer:
-    """``answers`` holds a function for each path; ``requests`` the paths and headers in order; ``ended`` is set at the
-    end of the test, for answers that wait. ``context`` holds the certificate of a server over TLS."""
+    """``answers`` holds a function for each path, ``posts`` those for what is posted; ``requests`` the paths and
+    headers in order; ``ended`` is set at the end of the test, for answers that wait. ``context`` holds the certificate
+    of a server over TLS."""
 
     def __init__(self, address="127.0.0.1", context=None):
         self.answers: dict[str, Answer] = {}
-        self.requests = []
+        self.posts, self.requests = {}, []
         self.ended = threading.Event()
         world = self
 
@@ -28,6 +29,9 @@ class WebServer:
                     world.answers[self.path](self)
                 except OSError:  # the client has gone
                     self.close_connection = True
+
+            def do_POST(self):
+                world.posts[self.path](self, self.rfile.read(int(self.headers["Content-Length"])))
 
             def log_message(self, *arguments):
                 pass

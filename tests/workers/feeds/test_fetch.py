@@ -192,6 +192,34 @@ def test_a_redirect_is_followed(web, status):
     assert not fetch(web.url("/e"), {}, LIMITS).moved
 
 
+@pytest.mark.parametrize(("status", "requests"), [(301, 1), (302, 1), (303, 1), (307, 2), (308, 2)])
+def test_what_is_posted_follows_only_redirects_that_post(web, status, requests):
+    """After the others a client would get, which asks something else."""
+    sent = []
+    web.posts["/"] = lambda handler, body: (sent.append(body), web.answers["/"](handler))
+    web.posts["/to"] = lambda handler, body: (sent.append(body), web.answers["/to"](handler))
+    web.give("/", status=status, Location="/to")
+    web.give("/to", status=202)
+    try:
+        answer = fetch(web.url("/"), {}, LIMITS, body=b"form").status
+    except FetchError as error:
+        answer = error.reason
+    assert (answer, sent) == (202 if requests == 2 else "fetch_redirects", [b"form"] * requests)
+
+
+def test_all_links_of_an_answer_count(web):
+    """Servers send a field for each."""
+
+    def answer(handler):
+        handler.send_response(304)
+        handler.send_header("Link", "<a>; rel=hub")
+        handler.send_header("Link", "<b>; rel=self")
+        handler.end_headers()
+
+    web.answers["/"] = answer
+    assert fetch(web.url("/"), {}, LIMITS).header["link"] == "<a>; rel=hub, <b>; rel=self"
+
+
 def test_redirects_have_a_limit(web):
     """A loop ends, and a redirect to nowhere too."""
     web.give("/", status=302, Location="/")

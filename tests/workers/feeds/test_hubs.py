@@ -1,7 +1,10 @@
 """Feeds that hubs push: when they are asked, what is new, and what survives a kill."""
 
 import json
+import random
 import signal
+import time
+from collections import Counter
 
 import pytest
 from hub_answers import FEED, HUB, OFFER, TOPIC, Hubs
@@ -105,6 +108,98 @@ def test_what_a_feed_offers_is_remembered(tmp_path):
             watched.items = [("b", "two")]
 
 
+class Restarting(Pushed):
+    """The same, whose process may end: a state follows each result, and another process begins with it."""
+
+    def __init__(self, hubs, items):
+        super().__init__(hubs, items)
+        self.arrived, self.state, self.condition = Counter(), None, None
+
+    def take(self, polled):
+        self.arrived.update((entry.found.id, entry.found.text) for entry in polled.entries)
+        self.state, self.condition = polled.state or self.state, polled.condition
+
+    def restart(self):
+        time_, sent = self.hubs.time, self.hubs.sent
+        self.hubs = Hubs(offer=self.state and self.state.offer)
+        self.hubs.time, self.hubs.sent = time_, sent
+        self.world = self.world._replace(hubs=self.hubs.subscriber, now=lambda: self.hubs.time)
+        self.feed = Feed(FEED, Watching(Fields(), 600.0, follow=True), self.state, self.condition)
+        self.take(self.feed.poll(self.world))
+
+    def deliver(self, body, signature):
+        token = self.hubs.token
+        assert self.hubs.subscriber.push(token, signature, "", body)
+        for each in self.hubs.subscriber.take(FEED):
+            self.take(self.feed.push(each, self.world))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_item_arrives_once_whatever_hub_and_process_do(seed):
+    """Items come and change; the hub pushes all, some, what it had pushed, what it did not sign, denies and forgets;
+    the process ends at any time. Two days later at the latest each item has arrived in the form that it had last."""
+    draw = random.Random(seed)
+    watched, numbers, sent = Restarting(Hubs(offer=None), [("0", "text 0")]), iter(range(1, 10_000)), []
+    watched.take(watched.feed.poll(watched.world))
+    published = {("urn:0", "text 0")}
+    for _ in range(300):
+        event = draw.choice(("new", "new", "change", "all", "part", "part", "again", "forged", "tick", "tick", "verify",
+                             "deny", "kill"))  # fmt: skip
+        if event in ("new", "change"):
+            number = next(numbers)
+            at = 0 if event == "new" else draw.randrange(len(watched.items))
+            name = str(number) if event == "new" else watched.items.pop(at)[0]
+            watched.items.insert(0, (name, f"text {number}"))
+            published.add((f"urn:{name}", f"text {number}"))
+        elif event in ("all", "part") and watched.hubs.sent:
+            body = rss(watched.items if event == "all" else watched.items[: draw.randint(1, 3)])
+            sent.append((body, watched.hubs.signed(body, draw.choice(("sha1", "sha512")))))
+            watched.deliver(*sent[-1])
+        elif event == "again" and sent:
+            before = watched.arrived.copy()
+            watched.deliver(*sent[-1])
+            assert watched.arrived == before
+        elif event == "forged" and watched.hubs.sent:
+            watched.deliver(rss([("forged", "forged")]), watched.hubs.signed(b"other"))
+        elif event == "tick":
+            watched.hubs.pass_(600.0)
+            watched.take(watched.feed.poll(watched.world))
+        elif event in ("verify", "deny") and watched.hubs.sent:
+            watched.hubs.verify(mode="subscribe" if event == "verify" else "denied")
+        elif event == "kill":
+            watched.restart()
+    for _ in range(2 * 144):
+        watched.hubs.pass_(600.0)
+        watched.take(watched.feed.poll(watched.world))
+    assert set(watched.arrived.values()) == {1}
+    assert set(watched.arrived) <= published
+    assert {(f"urn:{name}", text) for name, text in watched.items} <= set(watched.arrived)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("behaves", "is_subscribed"), [("redirect", True), ("elsewhere", False), ("deny", False),
+                                                        ("refuse", False), ("late", True)])  # fmt: skip
+def test_whatever_a_hub_answers_its_feed_is_asked(hub, start, behaves, is_subscribed):  # noqa: F811
+    """Also before it asks back, which may take it a while."""
+    hub.feeds["a"], hub.behaves = [("a", "one")], behaves
+    options = ("--follow", "--allow-private", "--interval-seconds", "1")
+    process = start("feed", *options, "--set", "websub=https://public.example,127.0.0.1:0", hub.topic("a"))
+    hub.at = process.stderr.readline().decode().split()[-1]
+    hub.until(lambda: len(hub.asked) > 2)
+    hub.feeds["a"].insert(0, ("b", "two"))
+    assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == ["urn:a", "urn:b"]
+    for form in hub.later:
+        hub.verify(form)
+    if is_subscribed:
+        hub.until(lambda: hub.subscriptions)
+    hub.behaves = "well" if is_subscribed else behaves
+    begins = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert (hub.subscriptions, process.returncode) == ({}, Exit.TERMINATED)
+    assert time.monotonic() - begins < 30
+
+
 @pytest.mark.processes
 def test_items_that_a_hub_pushes_are_written_once(hub, start, tmp_path):  # noqa: F811
     """Also after the process was killed; an orderly end ends the subscription."""
@@ -134,7 +229,8 @@ def test_items_that_a_hub_pushes_are_written_once(hub, start, tmp_path):  # noqa
         lines.append(json.loads(process.stdout.readline())["id"])
     assert set(lines) <= {"urn:c", "urn:d"}  # what was written and not yet remembered comes again
     hub.until(lambda: hub.subscriptions)
-    assert hub.subscriptions["a"] == first
+    assert hub.subscriptions["a"]["hub.callback"] == first["hub.callback"]
+    assert hub.subscriptions["a"]["hub.secret"] != first["hub.secret"]
     hub.feeds["a"].insert(0, ("e", "e"))
     assert hub.push("a") == 202
     assert json.loads(process.stdout.readline())["id"] == "urn:e"

@@ -36,7 +36,7 @@ class Condition(NamedTuple):
         status: the status of the last answer, ``None`` if there was none.
         reason: why the last request failed, a key of ``FEED_REASONS``; empty if it did not.
         address: where it is now, after redirects; empty before it was read.
-        wait_seconds: the time from the last request to the next, ``None`` if there is none.
+        wait_seconds: the time to the next request, or report of a feed that a hub pushes; ``None`` if there is none.
     """
 
     failures: int = 0

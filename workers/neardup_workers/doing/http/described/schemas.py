@@ -236,7 +236,7 @@ _CONDITION: dict[str, Schema] = {
     "status": _or_null("integer", "HTTP status of the last answer, null if there was none."),
     "reason": _text("Why the last request failed; empty if it did not."),
     "address": _text("Where it is now, after redirects; empty before it was read."),
-    "wait_seconds": _or_null("number", "From the last request to the next, null if there is none."),
+    "wait_seconds": _or_null("number", "To the next request or report, null if there is none."),
 }
 # The same in a report, with the bounds of its values.
 _REPORT = {

@@ -1,8 +1,8 @@
 """Subscriptions to feeds: what is asked of hubs, what hubs ask and push, and when a lease is renewed.
 
-A subscription has an address of its own for its hub (``token``), which cannot be guessed, and a secret that signs what
-the hub pushes. Both follow from a key, the feed and its hub, so a restart with the same key takes what is pushed, and
-renews what it had subscribed to.
+A subscription has an address of its own for its hub (``token``), which cannot be guessed: it follows from a key, the
+feed and its hub, so a restart with the same key renews what it had subscribed to. The secret that signs what the hub
+pushes is another one for each process: what was pushed to the one before, and is sent again, has older texts.
 
 States of a subscription: *asked* (a request is sent; until the hub has asked back it is sent again, later each time),
 *live* (the hub has asked back, its lease has not ended), *denied* (asked for again after a day), *over* (not wanted;
@@ -14,6 +14,7 @@ Threads of feeds, of requests to hubs and of requests by hubs meet here: one loc
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -43,8 +44,8 @@ class _Subscription:
 
     def __init__(self, feed: str, offer: Offer, key: bytes) -> None:
         self.feed, self.offer = feed, offer
-        named = "\0".join(("", feed, offer.topic, *offer.hubs)).encode("utf-8", "replace")
-        self.token, self.secret = (hmac.digest(key, use + named, "sha256").hex() for use in (b"token", b"secret"))
+        named = "\0".join((feed, offer.topic, *offer.hubs)).encode("utf-8", "replace")
+        self.token, self.secret = hmac.digest(key, named, "sha256").hex(), secrets.token_hex(32)
         self.ends = self.renews = 0.0
         self.failures = self.hub = 0  # requests in a row that brought no lease; which hub is asked
         self.asked = self.is_over = False
