@@ -65,7 +65,8 @@ def simulated(seed: int, every: int, observer: Counting | None = None) -> Simula
         "trail_bytes": TRAIL_BYTES,
     }
     simulation = Simulation(replace(scenario_of(seed), canaries_every=every, **unbounded), seed)
-    simulation.observer = observer or simulation.observer
+    if observer is not None:
+        simulation.observer = simulation.of_linkers = observer
     simulation.run()
     for place in simulation.places:
         if hasattr(place.worker, "observe"):
