@@ -141,6 +141,8 @@ async def echo(scope, receive, send):
         assert (await receive())["type"] == "http.disconnect"
         scope["state"]["lost"].set()
         return
+    if scope["query_string"] == b"never":
+        await asyncio.Event().wait()
     await asyncio.sleep(0.05 if scope["query_string"] == b"slow" else 0)
     said = b"%b %b." % (scope["path"].encode(), body)
     headers = [(b"content-length", b"%d" % len(said))]
@@ -207,6 +209,23 @@ def test_requests_that_come_whole_or_in_parts_are_answered_in_order():
                 writer.write(request[cut:] + check(b"behind"))
                 assert await responded(reader) == "/v1/check five."
                 assert await responded(reader) == "/v1/check behind."
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_a_head_without_an_end_behind_an_open_request_ends_the_connection():
+    """So do trailers without an end; a body in chunks of one byte has as many bytes as it likes."""
+
+    async def run():
+        chunked = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        async with listening(9, FOREVER, echo) as connect:
+            reader, _ = await connect(chunked + b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n")
+            assert len(await responded(reader)) == 20_000 + len("/ .")
+            for begun in (check(b"1", line="POST /v1/check?never HTTP/1.1"), chunked + b"1\r\nx\r\n0\r\n"):
+                reader, writer = await connect(begun)
+                await asyncio.sleep(0.01)
+                writer.write(HEAD + b"X: " + b"a" * 400_000)
+                assert await closed(reader)
 
     asyncio.run(asyncio.wait_for(run(), 60))
 

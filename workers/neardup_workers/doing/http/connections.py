@@ -15,8 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 # Open files that the process asks for: connections with and without a request, and a burst of new ones.
 _FILES = 4096
-# Bytes of a head, from which on no more is read; what has come with it is read.
-_HEAD_BYTES_MAX = 64 << 10
+# Bytes of a request that are no body, at most: those of its head, and nine for each byte of a body in small chunks.
+_HEAD_BYTES_MAX, _CHUNK_BYTES_MAX = 64 << 10, 10
 # How exact the time is after which a connection is closed.
 _SWEEP_SECONDS = 1.0
 
@@ -65,59 +65,71 @@ def connection_type(waiting_max: int, head_seconds_max: float) -> type[HttpTools
         waiting_max: connections without a request at most.
         head_seconds_max: how long a connection may wait for the end of a head.
     """
-    waiting = _Waiting(waiting_max, head_seconds_max)
 
-    class Connection(HttpToolsProtocol):
-        """A connection that a request can end at once, without reading the rest of its body."""
+    class Connection(_Connection):
+        """A connection of this server."""
 
-        _head_bytes = 0  # so much has come of a head without an end
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            """Give every request of the connection the function ``abort``, in its state."""
-            super().connection_made(transport)
-            self.app_state = {**self.app_state, "abort": transport.abort}
-            waiting.begin(self)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Forget the connection."""
-            waiting.end(self)
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            """Read data; the end of a head ends the wait."""
-            super().data_received(data)
-            if self._has_request():
-                self._head_bytes = 0
-                waiting.end(self)
-                return
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
-                self.send_400_response(f"A head has at most {_HEAD_BYTES_MAX:,} bytes.")
-
-        def on_headers_complete(self) -> None:
-            """Begin the answer; a request of HTTP/1.1 names one host."""
-            hosts = sum(name == b"host" for name, _ in self.headers)
-            if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
-                self.send_400_response("A request names one host.")
-            else:
-                super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            """Say that the body is ``whole``: who reads it need not bound the time that it takes."""
-            super().on_message_complete()
-            self.scope["whole"] = True  # type: ignore[typeddict-unknown-key]
-
-        def on_response_complete(self) -> None:
-            """Wait for the next request, unless the client has sent it already."""
-            super().on_response_complete()
-            if not self.transport.is_closing() and not self._has_request():
-                self._head_bytes = 0
-                waiting.begin(self)
-
-        def _has_request(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
+        _waiting = _Waiting(waiting_max, head_seconds_max)
 
     return Connection
+
+
+class _Connection(HttpToolsProtocol):
+    """A connection that a request can end at once, without reading the rest of its body."""
+
+    _waiting: _Waiting
+    _come = _body = 0  # bytes that have come of a request without an end, and those of its body
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Give every request of the connection the function ``abort``, in its state."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        self._waiting.begin(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._waiting.end(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read data; the end of a head ends the wait."""
+        self._come += len(data)
+        super().data_received(data)
+        if self._has_request():
+            self._waiting.end(self)
+        if self._come <= _HEAD_BYTES_MAX + _CHUNK_BYTES_MAX * self._body or self.transport.is_closing():
+            return
+        if self._has_request():
+            self.transport.abort()
+        else:
+            self.send_400_response(f"A head has at most {_HEAD_BYTES_MAX:,} bytes.")
+
+    def on_headers_complete(self) -> None:
+        """Begin the answer; a request of HTTP/1.1 names one host, or it is no request and the parser stops."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request names one host")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Say that the body is ``whole``: who reads it need not bound the time that it takes."""
+        self._come = self._body = 0
+        super().on_message_complete()
+        self.scope["whole"] = True  # type: ignore[typeddict-unknown-key]
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless the client has sent it already."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and not self._has_request():
+            self._waiting.begin(self)
+
+    def _has_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
 
 def raise_file_limit() -> None:
