@@ -322,8 +322,10 @@ def _main() -> int:
         return _fail(failure.code, str(failure))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except SystemExit:  # the parser's answer to a reader of standard output who has left
-        return Exit.SUCCESS
+    except SystemExit as left:
+        if not isinstance(left.__context__, BrokenPipeError):
+            raise
+        return Exit.SUCCESS  # the parser's answer to a reader of standard output who has left
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             where = error.filename or "to standard output"

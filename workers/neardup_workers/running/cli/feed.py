@@ -25,6 +25,6 @@ def feed_command(options: FeedCommandOptions, given: Given) -> None:
 
     settings = load(given, options.config, FeedSettings)
     if settings.websub:
-        check_installed("feed", "serve", "starlette", "uvicorn")
+        check_installed("feed", "serve", "starlette", "uvicorn", "httptools")
     with broker_failures():
         raise typer.Exit(run(options, settings))
