@@ -36,9 +36,9 @@ def used_bytes(store: Store, base: int) -> int:
     state, has_payloads = store.state, len(store.payloads) > 0
     per_slot = sum(a.itemsize for a in slot_arrays(store))
     per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * has_payloads + 16 * (len(store.before) > 0)
-    slots, links = int(state[SLOT_END] - state[OLDEST]), int(state[LINK_END] - first_link(store, base))
+    slots = int(state[SLOT_END] - state[OLDEST])
     postings = int(state[POSTING_END]) - int(posting_of(store, int(state[OLDEST]), base))
-    links = postings if has_payloads else links
+    links = postings if has_payloads else int(state[LINK_END] - first_link(store, base))
     pages = len(store.heads.entries) // PAGE - int(store.heads.free_count[0])
     of_groups = (postings >> GROUP_BITS) * store.groups.itemsize * store.groups.shape[1]
     used: int = slots * per_slot + postings * 8 * has_payloads + of_groups + links * 4 + pages * PAGE * 8

@@ -4,21 +4,12 @@ import json
 import random
 
 import pytest
+from six_texts import PAIRS, jaccard
 from typer.testing import CliRunner
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.running.cli.app import app
-
-# Three pairs of texts: of one sentence, of two sentences with an equal half, and of nothing in common but blanks.
-PAIRS = [
-    ("a", "seven wizards boil their jugs of liquid in a quiet corner"),
-    ("b", "seven wizards boil their jugs of liquid in a quiet corner!"),
-    ("c", "the quick brown fox jumps over the lazy dog while a bird looks at it"),
-    ("d", "the quick brown fox jumps over the lazy dog, and then it goes home to its den"),
-    ("e", "a ferry leaves at noon"),
-    ("f", "every train waits for us"),
-]
 
 
 def shown_by(*arguments):
@@ -54,12 +45,6 @@ def sample(tmp_path):
 def judged_file(tmp_path, *lines):
     """A file of judged pairs: two ids and the answer in each."""
     return lines_of(tmp_path / "judged.jsonl", ({"older": a, "newer": b, "same": same} for a, b, same in lines))
-
-
-def jaccard(a, b):
-    """The Jaccard similarity of two texts of the sample, as sets of five characters."""
-    one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in (dict(PAIRS)[a], dict(PAIRS)[b]))
-    return len(one & other) / len(one | other)
 
 
 def test_judged_pairs_propose_a_threshold(sample, tmp_path):

@@ -5,6 +5,7 @@ import random
 
 import pytest
 from quick_parameters import quick_first
+from six_texts import PAIRS, jaccard
 from typer.testing import CliRunner
 
 from neardup.errors import ConfigError
@@ -126,29 +127,12 @@ def test_a_sample_says_what_a_document_of_the_scheme_costs(mails):
         assert words in shown
 
 
-# Three pairs of texts: of one sentence, of two sentences with an equal half, and of nothing in common but blanks.
-PAIRS = [
-    ("a", "seven wizards boil their jugs of liquid in a quiet corner"),
-    ("b", "seven wizards boil their jugs of liquid in a quiet corner!"),
-    ("c", "the quick brown fox jumps over the lazy dog while a bird looks at it"),
-    ("d", "the quick brown fox jumps over the lazy dog, and then it goes home to its den"),
-    ("e", "a ferry leaves at noon"),
-    ("f", "every train waits for us"),
-]
-
-
 @pytest.fixture
 def sample(tmp_path):
     """The six texts."""
     path = tmp_path / "sample.jsonl"
     path.write_text("".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in PAIRS))
     return path
-
-
-def jaccard(a, b):
-    """The Jaccard similarity of two texts of the sample, as sets of five characters."""
-    one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in (dict(PAIRS)[a], dict(PAIRS)[b]))
-    return len(one & other) / len(one | other)
 
 
 def test_a_sample_shows_pairs_around_several_thresholds(sample):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -19,7 +18,7 @@ from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.evaluation.thresholds import Calibrated, calibrated
 from neardup_workers.doing.audit.given_pairs import Measured
 from neardup_workers.doing.session.session import Session
-from neardup_workers.outside.display.printing import print_found
+from neardup_workers.outside.display.printing import print_found, table_of
 from neardup_workers.outside.options.judging import CalibrateOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.compiling import Compiling, say
@@ -119,20 +118,22 @@ def _right(one: Calibrated) -> Proportion | None:
 
 
 def _table(found: Mapping[str, Calibrated]) -> Table:
-    table = Table(
+    table = table_of(
+        ("signal", "threshold", "missed", "false", "right"),
+        [_row(name, one) for name, one in found.items()],
         title="The threshold of each signal with the fewest errors among judged pairs",
         caption="in brackets what holds in 95 of 100 resamples; missed: judged the same, below the threshold; false: "
         "judged different, from it on",
     )
-    for heading in ("signal", "threshold", "missed", "false", "right"):
-        table.add_column(heading, justify="left" if heading == "signal" else "right")
-    for name, one in found.items():
-        right: Any = _right(one)
-        if right is None:
-            table.add_row(name, "none", f"of {one.same:,}", f"of {one.different:,}", "")
-        else:
-            table.add_row(
-                name, f"{one.threshold:g} ({one.low:g} to {one.high:g})", f"{one.missed:,} of {one.same:,}",
-                f"{one.false:,} of {one.different:,}", f"{right.value:.3f} ({right.low:.3f} to {right.high:.3f})",
-            )  # fmt: skip
+    table.columns[0].justify = "left"
     return table
+
+
+def _row(name: str, one: Calibrated) -> tuple[str, ...]:
+    right = _right(one)
+    if right is None:
+        return name, "none", f"of {one.same:,}", f"of {one.different:,}", ""
+    return (
+        name, f"{one.threshold:g} ({one.low:g} to {one.high:g})", f"{one.missed:,} of {one.same:,}",
+        f"{one.false:,} of {one.different:,}", f"{right.value:.3f} ({right.low:.3f} to {right.high:.3f})",
+    )  # fmt: skip
