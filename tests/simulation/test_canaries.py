@@ -49,7 +49,7 @@ class Reported(Counting):
     def sample(self, name: str, values: Values, label: str = "") -> None:
         self._note(name, np.asarray(values).tolist(), label)
 
-    def forget(self, label: str, name: str = "") -> None:
+    def forget(self, label: str = "", name: str = "") -> None:
         self._note(name, "forgotten", label)
 
     def _note(self, name: str, value: object, label: str) -> None:

@@ -57,9 +57,9 @@ from torture_cluster import (
 )
 from torture_documents import hot_at, items
 from torture_loader import Loader
-from torture_oracle import Verdict, judge, judge_held
+from torture_oracle import Verdict, judge
 from torture_reader import PATIENCE_SECONDS, Follower, committed_records
-from torture_verdicts import Published, judge_verdicts
+from torture_verdicts import Published, judge_held, judge_verdicts
 
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.topics.names import ROLES
@@ -288,7 +288,7 @@ class Torture:
         )  # fmt: skip
         signed, *parts = (follower.all(PATIENCE_SECONDS) for follower in self.followers)
         out = judge(documents, candidates, dead, settings, max(SHARDS, self.given.shards))
-        judge_held(out, documents, *self.cluster.held(), settings)
+        judge_held(out, signed, self.cluster.held(), settings)
         judge_verdicts(out, documents, Published(signed, [one for part in parts for one in part], *published), settings)
         keys = {record.key for record in documents}
         out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {

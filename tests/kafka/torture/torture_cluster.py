@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -254,15 +254,18 @@ class Cluster:
     def _log_end(self, topic: str, partition: int) -> int:
         return patient(f"end of {topic}", lambda: self.transport.log_bounds(topic, partition)[1])
 
-    def held(self) -> tuple[int, int]:
-        """How many documents the tables of all matchers hold, and their bytes, as the matchers report them."""
-        documents = size = 0.0
+    def held(self) -> dict[int, list[tuple[int, int]]]:
+        """How many documents the table of each shard holds, and its bytes, as each matcher that has one reports it."""
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for port in (one.port for one in self.workers if one.role == MATCH):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as answer:
-                for line in answer.read().decode().splitlines():
-                    documents += float(line.split()[-1]) if line.startswith("neardup_table_documents{") else 0.0
-                    size += float(line.split()[-1]) if line.startswith("neardup_table_bytes{") else 0.0
-        return int(documents), int(size)
+                text = answer.read().decode()
+            rows = re.findall(r'^neardup_table_(documents|bytes){partition="(\d+)"} (\S+)$', text, re.MULTILINE)
+            values = {(name, int(shard)): int(float(value)) for name, shard, value in rows}
+            for name, shard in values:
+                if name == "documents":
+                    found[shard].append((values[name, shard], values["bytes", shard]))
+        return found
 
     def topic(self, role: str) -> str:
         """The topic whose partitions the members of a role share; those of matchers stand for shards."""

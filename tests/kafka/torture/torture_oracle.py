@@ -41,8 +41,6 @@ from neardup_workers.outside.settings.kafka import StreamSettings
 
 MICROSECONDS = 1_000_000
 EXAMPLES_MAX = 5
-# Tables drop expired documents some at a time.
-HELD_RATIO_MAX = 1.2
 
 
 class Doc(NamedTuple):
@@ -246,16 +244,6 @@ def judge(
     _judge_pairs(out, world, published, 4 if shards > settings.shards else 2)
     _judge_links(out, world, links)
     return out
-
-
-def judge_held(out: Verdict, documents: Sequence[Read], held: int, size: int, settings: StreamSettings) -> None:
-    """Compare what the tables of all shards hold with what the window has: no shard keeps documents of others."""
-    rows = [orjson.loads(record.value) for record in documents if record.value and b'"timestamp"' in record.value]
-    times = [row["timestamp"] for row in rows]
-    since = max(times) - (settings.window_seconds or 0) - settings.lateness_seconds
-    live = sum(time >= since for time in times)
-    out.seen.update({"live": live, "held": held, "table bytes": size})
-    out.fault("wrong", f"tables hold {held} documents; the window has {live}", int(held > HELD_RATIO_MAX * live))
 
 
 def _judge_dead(out: Verdict, world: World, dead: Sequence[Read]) -> None:

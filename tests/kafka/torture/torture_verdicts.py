@@ -1,16 +1,16 @@
-"""The judgement of verdicts after a torture: the model of the rule over what is committed, against what was published.
+"""The judgement of verdicts and tables after a torture: a model over what is committed, against what was published.
 
 The order of ``signed`` and the pairs of ``links`` decide every verdict. So each record of ``documents`` must have
 exactly one line in its partition of ``verdicts``, in order, equal to the model's; and ``documents.unique`` must hold
 the documents whose line says ``original``, and the tombstones, byte for byte and in order. The last record of each
 cluster in ``clusters`` must be the one that follows from the verdicts. Of ``signed`` and ``links`` all records are
-needed, also those that were trimmed.
+needed, also those that were trimmed. They also say what the table of each shard holds at the end.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cluster_oracle import expected_clusters, wrong_clusters
@@ -18,8 +18,11 @@ from torture_oracle import Verdict
 from torture_reader import Read
 from verdict_oracle import expected_lines
 
+from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.shards import shards_of
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.places import place_name
+from neardup_workers.outside.topics.signed import decode_signed
 from neardup_workers.outside.topics.verdicts import parse_run
 
 KEPT = ("original", "update", "removed")
@@ -33,6 +36,43 @@ class Published(NamedTuple):
     verdicts: Sequence[Read]
     unique: Sequence[Read]
     clusters: Sequence[Read]
+
+
+def judge_held(
+    out: Verdict, signed: Sequence[Read], held: Mapping[int, Sequence[tuple[int, int]]], settings: StreamSettings
+) -> None:
+    """Compare how many documents the tables hold with the log: one member has the table of a shard, and in it is what
+    is of that shard from the first row on that the window has. After a growth, marks of later copies may be there."""
+    times, contents, owners, shards = [], [], [], settings.shards
+    for record in signed:
+        rows = decode_signed(record.value or b"", settings.signing_fingerprint, settings.plan.width)
+        shards = shards if rows.growth is None else rows.growth[1]
+        times += rows.times.tolist()
+        contents += rows.contents[:, CONTENT_HALF].tolist()
+        owners += shards_of(rows.contents[:, CONTENT_HALF], shards).tolist()
+    since = max(times) - round((settings.window_seconds or 0.0) * 1e6) - round(settings.lateness_seconds * 1e6)
+    homes: dict[int, set[int]] = defaultdict(set)
+    own: dict[int, list[int]] = defaultdict(list)
+    own_or_mark: dict[int, list[int]] = defaultdict(list)
+    for time, content, owner in zip(times, contents, owners, strict=True):
+        homes[content].add(owner)
+        own[owner].append(time)
+        for shard in homes[content]:
+            own_or_mark[shard].append(time)
+    for shard in range(shards):
+        fewest, most = (_since_first(rows[shard], since) for rows in (own, own_or_mark))
+        found = [documents for documents, _ in held.get(shard, ())]
+        is_right = len(found) == 1 and fewest <= found[0] <= most
+        what = f"tables of shard {shard} hold {found} documents; the window has {fewest} to {most}"
+        out.fault("wrong", what, int(not is_right))
+    out.seen["live"] = sum(time >= since for time in times)
+    out.seen["held"] = sum(documents for tables in held.values() for documents, _ in tables)
+    out.seen["table bytes"] = sum(size for tables in held.values() for _, size in tables)
+
+
+def _since_first(times: Sequence[int], since: int) -> int:
+    """How many rows there are from the first on that is of ``since`` or later: rows leave in order of arrival."""
+    return len(times) - next((i for i, time in enumerate(times) if time >= since), len(times))
 
 
 def judge_verdicts(out: Verdict, documents: Sequence[Read], published: Published, settings: StreamSettings) -> None:

@@ -34,7 +34,7 @@ class Counts(Silent):
     def set(self, name: str, value: float, label: str = "") -> None:
         self.gauges[name, label] = value
 
-    def forget(self, label: str, name: str = "") -> None:
+    def forget(self, label: str = "", name: str = "") -> None:
         self.gauges.pop((name, label), None)
 
 

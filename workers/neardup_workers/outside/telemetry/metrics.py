@@ -317,12 +317,13 @@ class Metrics:
         with self._lock:
             self._histograms[name].add(values)
 
-    def forget(self, label: str, name: str = "") -> None:
-        """Drop every gauge of a label value, or one."""
+    def forget(self, label: str = "", name: str = "") -> None:
+        """Drop every gauge of a label value, or of all, or one gauge."""
         with self._lock:
             for row in self._rows:
                 if row.kind == "gauge" and row.label and name in ("", row.name):
-                    self._numbers[row.name].pop(label, None)
+                    values = self._numbers[row.name]
+                    values.pop(label, None) if label else values.clear()
 
     def value(self, name: str, label: str = "") -> float:
         """Return the present value of a counter or a gauge, or the number of values in a histogram."""

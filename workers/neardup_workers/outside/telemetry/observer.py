@@ -61,11 +61,11 @@ class Observer(Protocol):
             label: unused; no histogram has a label.
         """
 
-    def forget(self, label: str, name: str = "") -> None:
+    def forget(self, label: str = "", name: str = "") -> None:
         """Drop every gauge with a label value, such as a partition that another member owns now.
 
         Args:
-            label: the label value, such as the number of a partition.
+            label: the label value, such as the number of a partition; empty for all.
             name: the only gauge to drop; empty for all.
         """
 
@@ -85,7 +85,7 @@ class Silent:
     def sample(self, name: str, values: Values, label: str = "") -> None:
         """Discard them."""
 
-    def forget(self, label: str, name: str = "") -> None:
+    def forget(self, label: str = "", name: str = "") -> None:
         """Do nothing: no value is stored."""
 
 

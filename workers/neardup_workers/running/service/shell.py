@@ -334,6 +334,7 @@ class Shell:
         observer.set("connected", 0.0)
         observer.set("ready", 0.0)
         observer.set("assigned_partitions", 0.0)
+        observer.forget()  # the next worker may get other partitions
         health.beat(HealthAnswer(False, f"restarting: {error}"))
         self._forget()
         self._log_change(("over", cause), f"{self.name}: restarting from the committed offsets: {error}", bad=True)
