@@ -1,5 +1,6 @@
 """Formats of content: how the program recognises each, and that a new format needs one row of the table."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_json_lines_and_arrays_are_documents_for_any_name(tmp_path, name, conten
 def test_a_folder_of_json_files_without_the_field_stays_a_folder_of_files(tmp_path):
     """For example package.json. A named file with an array or lines of objects is read; its refusals give reasons."""
     contents = {
-        "package.json": b'{\n "name": "x",\n "text": "y"\n}\n',
+        "package.json": b'{\n "name": "x",\n "scripts": {\n  "text": "y"\n }\n}\n',
         "array.json": b'[{"name": "x"}]',
         "lines.json": b'{"name": "x"}\n{"name": "y"}\n',
         "numbers.json": b"[1, 2]",
@@ -148,7 +149,6 @@ def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_p
     assert row.remedy in sentence
     begins = {"arc": b"filedesc://crawl.arc 0.0.0.0", "pdf": b"%PDF-1.7",
               "json-seq": b'\x1e{"id":"a","text":"t"}\n',
-              "concatenated-json": b'{\n  "id": "a",\n  "text": "t"\n}\n{\n  "id": "b",\n  "text": "t"\n}\n',
               "utf-32": '{"id":"a"}'.encode("utf-32"),
               "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0",
               "tar": b"in.jsonl".ljust(257, b"\0") + b"ustar\0" + b'00{"id":"a","text":"t"}\n' * 2}[name]  # fmt: skip
@@ -176,10 +176,39 @@ def test_json_in_utf_16_is_read_without_a_mark_too(tmp_path, encoding):
         assert set(found(path, content.encode(encoding))) == {Document("ä", "one 𝄞")}
 
 
-def test_a_mark_before_json_over_several_lines_hides_nothing(tmp_path):
-    """The command that helps is named all the same."""
-    content = '\ufeff{\n  "id": "a"\n}\n{\n  "id": "b"\n}\n'
-    assert found(tmp_path / "in.json", content.encode()) == ["format_concatenated-json"]
+@pytest.mark.parametrize("indent", [None, 1, 2])
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_objects_over_several_lines_are_documents(tmp_path, indent, between):
+    """One, or several as jq writes them; behind a mark, in a folder and from a pipe, and longer than a block."""
+    long = [*OBJECTS, {"id": "c", "note": {"text": "v"}, "text": "x" * 3_000_000}]
+    for count, rows in ((1, OBJECTS[:1]), (2, OBJECTS), (3, long[::-1])):
+        content = "\ufeff" + between.join(json.dumps(one, indent=indent) for one in rows) + "\n"
+        (tmp_path / f"{count}").mkdir()
+        path = tmp_path / f"{count}" / "in.json"
+        wanted = [Document(one["id"], one["text"]) for one in rows]
+        if not (indent is None and count == 3):
+            assert found(path, content.encode()) == wanted
+            reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
+            assert [entry.found for entry in reader.read([str(path.parent)])] == wanted
+    head = json.dumps(OBJECTS[0], indent=1).encode()
+    assert choose("-", head, Fields(), is_stream=True) is FORMATS["array"]
+    assert choose("in", head, Fields(kind="record")) is FORMATS["array"]
+
+
+def test_objects_over_several_lines_without_the_field_are_refused_one_by_one(tmp_path):
+    """Not compared as one text; one object alone may be any file."""
+    two = "".join(json.dumps({"name": name}, indent=1) for name in "ab").encode()
+    assert found(tmp_path / "in.json", two) == ["no_text"] * 2
+    cut = json.dumps(OBJECTS[0], indent=1).encode()[:-2]
+    assert found(tmp_path / "cut.json", cut) == ["array_damaged"]
+
+
+@pytest.mark.parametrize("name", ["in", "in.txt", "in.gz", "in.zst"])
+def test_a_named_file_without_content_holds_no_document(tmp_path, name):
+    """As an empty pipe; in a folder it is a file that was found empty."""
+    assert found(tmp_path / name, gzip.compress(b"") if name == "in.gz" else b"") == []
+    reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
+    assert [entry.found for entry in reader.read([str(tmp_path)])] == [Document(str(tmp_path / name), "")]
 
 
 def test_a_stream_is_lines_unless_it_begins_as_something_else():

@@ -30,6 +30,20 @@ def test_the_lines_are_the_elements_for_any_blocks(values, size, indent, ascii_o
     assert not any(b"\n" in line.raw or line.reason for line in lines)
 
 
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), min_size=1, max_size=4),
+    st.integers(1, 40),
+    st.sampled_from([None, 1]),
+    st.sampled_from(["\n", "", " \r\n"]),
+)
+def test_objects_one_after_the_other_are_lines_for_any_blocks(values, size, indent, between):
+    """As jq writes them."""
+    content = between.join(json.dumps(value, indent=indent) for value in values).encode() + between.encode()
+    lines = list(array_lines(blocks_of(content, size), 1 << 20))
+    assert [json.loads(line.raw) for line in lines] == values
+    assert [line.number for line in lines] == list(range(1, len(values) + 1))
+
+
 @given(st.lists(st.text(max_size=60), max_size=5), st.integers(1, 30), st.integers(1, 30))
 def test_an_element_that_is_too_long_comes_in_parts_and_the_next_is_read(texts, size, bytes_max):
     """The parts, joined, are the element."""
@@ -52,7 +66,9 @@ def test_an_element_that_is_too_long_comes_in_parts_and_the_next_is_read(texts, 
         (b'[{"a": 1}, {"b": 2}', [b'{"a": 1}']),
         (b'[{"a": 1}] trailing', [b'{"a": 1}']),
         (b'[{"a": 1}}, {"b": 2}]', [b'{"a": 1}']),
-        (b'{"a": 1}', []),
+        (b'"a"', []),
+        (b'{"a": 1}\n{"b"', [b'{"a": 1}']),
+        (b'{"a": 1}]', [b'{"a": 1}']),
         (b'[{"a": 1}, ', [b'{"a": 1}']),
     ],
 )

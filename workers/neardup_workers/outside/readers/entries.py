@@ -42,7 +42,7 @@ FILE_REASONS: dict[str, str] = {
     "column with --fields text=NAME, or read the file as one document with --input-format documents",
     "table_damaged": "the file is damaged or cut off, or its format has a part that pyarrow does not read: the rest is "
     "not read",
-    "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
+    "array_damaged": "the JSON is damaged or cut off here, so the rest is not read",
     "hidden": "the name begins with a dot; name the file itself to read it",
     "link": "symbolic links inside a folder are not followed; name the target itself",
     "special": "it is neither a file nor a folder",

@@ -54,6 +54,9 @@ _DELIVERED = re.compile(
 )
 _FROM_LINE = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
 
+# What stands before a key of an object whose keys have lines of their own: the indent of its first key.
+_ON_LINES = rb'\A\{[ \t]*\r?\n([ \t]*)(?:"(?s:.*)\n\1)?'
+
 # Lines that decide whether a content has lines of JSON.
 _SNIFFED_LINES = 50
 
@@ -230,24 +233,29 @@ def _is_table(head: bytes, needed: str, in_folder: bool, delimiter: str) -> bool
 
 
 def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
-    """Whether the content is an array of objects; in a folder, of objects with the field."""
+    """Whether the content is an array of objects, in a folder of objects with the field; or objects over several lines:
+    one with the field, or more."""
     head = head.removeprefix(BOM).lstrip()
     inner = head[1:].lstrip()
-    if not head.startswith(b"[") or not inner.startswith(b"{"):
-        return False
-    if not in_folder or not needed:
+    in_array = head.startswith(b"[") and inner.startswith(b"{")
+    if in_array and not (in_folder and needed):
         return True
+    if not in_array and not head.startswith(b"{"):
+        return False
+    text = (inner if in_array else head).decode(errors="replace")
     try:
-        value, _ = json.JSONDecoder().raw_decode(inner.decode(errors="replace"))
-    except ValueError:
-        return _names(inner, needed)
-    return has_field(value, needed)
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return _names(inner, needed) if in_array else _names(head, needed, _ON_LINES)
+    if not needed or has_field(value, needed):
+        return True
+    return not in_array and text[end:].lstrip().startswith("{") and (not in_folder or "\n" in text[:end])
 
 
-def _names(text: bytes, field: str) -> bool:
-    """Whether the beginning of a text names a field."""
+def _names(text: bytes, field: str, before: bytes = b"") -> bool:
+    """Whether the beginning of a text names a field, behind a pattern."""
     named = b"|".join(re.escape(name.encode()) for name in names_of(field))
-    return not field or re.search(b'"(?:' + named + rb')"\s*:', text) is not None
+    return not field or re.search(before + b'"(?:' + named + rb')"\s*:', text) is not None
 
 
 def _matches(pattern: re.Pattern[bytes]) -> Callable[[bytes, str, bool], bool]:
@@ -347,7 +355,8 @@ def choose(
     for known in FORMATS.values():
         if known.sniff(head, needed_field(fields), in_folder):
             return _usable(known, fields)
-    chosen = _by_name(name) or FORMATS[LINES if is_stream else DOCUMENTS]
+    has_lines = is_stream or not (head or in_folder)  # none in an empty content, which is no document either
+    chosen = _by_name(name) or FORMATS[LINES if has_lines else DOCUMENTS]
     if chosen is FORMATS[DOCUMENTS]:
         objects, lines = _object_lines(head)
         if lines > 1 and 2 * len(objects) > lines:

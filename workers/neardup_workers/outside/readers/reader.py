@@ -1,10 +1,10 @@
 """Files, folders and standard input -> entries in order: documents, or the reasons of refusals.
 
 The content of a file decides its format, then its name (``formats``), unless ``input_format`` names one: JSON Lines, a
-JSON array, a table, mail, a WARC archive, a page, or one document whose id is its path. Standard input, a pipe and a
-device are JSON Lines unless they begin like another format. In a folder, JSON is read as documents only if the first
-object has the field that the scheme compares. So each configuration file in a folder is one document. Only a text can
-be a whole file. Compressed content is recognised by its first bytes. A byte order mark at the start is removed.
+JSON array or objects over several lines, a table, mail, a WARC archive, a page, or one document whose id is its path.
+Standard input, a pipe and a device are JSON Lines unless they begin like another format. In a folder, JSON is read as
+documents only if the first object has the field that the scheme compares. So each configuration file in a folder is one
+document. Only a text can be a whole file. Compressed content is known by its first bytes. A mark at its start is left.
 
 The text of a page, and of a line with a field of HTML, is extracted (``neardup_workers.outside.web``), in the order of
 the input.

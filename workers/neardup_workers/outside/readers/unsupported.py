@@ -25,10 +25,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "json-seq": Unsupported(
         (".json-seq", ".geojsonseq"), re.compile(rb"\x1e\s*\{"), "tr -d '\\036' < FILE | jq -c . makes lines of it"
     ),
-    "concatenated-json": Unsupported(
-        (".concatjson",), re.compile(rb"\s*\{[ \t]*\r?\n(?s:.*?)\n\}\s*\{[ \t]*\r?\n"),
-        "jq -c . FILE makes lines of it",
-    ),
     "utf-32": Unsupported(
         (), re.compile(rb"(?:\xff\xfe\0\0|\0\0\xfe\xff|[{\[]\0\0\0|\0\0\0[{\[])"),
         "iconv -f UTF-32 -t UTF-8 FILE makes it UTF-8; without a mark, name UTF-32LE or UTF-32BE",

@@ -1,4 +1,5 @@
-"""A JSON array -> its elements, each as a line of JSON. The bytes in memory are bounded for arrays of any length.
+"""A JSON array -> its elements, each as a line of JSON; and objects one after the other, as they are in an array.
+The bytes in memory are bounded for arrays of any length.
 
 The elements are split by brackets and quotes and not parsed here. So an element that is not JSON is one refusal, and
 the next element is read. A ``Line`` is numbered by its position in the array, from 1.
@@ -20,10 +21,10 @@ _DAMAGED = "array_damaged"
 
 
 def array_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
-    """Each element of the array that the blocks hold, as a line.
+    """Each element of the array, or each object, that the blocks hold, as a line.
 
-    An empty block becomes ``IDLE``. An element of more than ``bytes_max`` bytes comes in parts. Content that is not a
-    complete array ends with a line whose reason is ``array_damaged``.
+    An empty block becomes ``IDLE``. An element of more than ``bytes_max`` bytes comes in parts. Content that ends
+    within an array or an object, or goes on behind an array, ends with a line whose reason is ``array_damaged``.
 
     >>> [line.raw for line in array_lines([b'[{"id": 1}, ', b'{"id": 2}]'], 99)]
     [b'{"id": 1}', b'{"id": 2}']
@@ -38,11 +39,13 @@ def array_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line
 
 
 class _Array:
-    """The state between two blocks: ``depth`` 0 before the array, 1 in it, 2 and more in an element; -1 after it."""
+    """The state between two blocks: ``depth`` 0 before the array, 1 in it, 2 and more in an element; -1 after it.
+    ``is_bare``: it has no brackets, so objects follow each other without commas."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.depth = 0
+        self.is_bare = False
         self.in_string = False
         self.number = 1
         self.held = bytearray()  # bytes of the present element
@@ -61,33 +64,38 @@ class _Array:
             del data[: len(data) - len(head.lstrip(_SPACE))]
             if not data:
                 return
-            if not data.startswith(b"["):
-                yield self._damage(bytes(data))
-                return
-            del data[:1]
+            self.is_bare = data.startswith(b"{")
+            if not self.is_bare:
+                if not data.startswith(b"["):
+                    yield self._damage(bytes(data))
+                    return
+                del data[:1]
             self.depth = 1
         begin, at, mark = 0, self.searched, b""
         while self.depth > 0 and (at := self._next(data, at)) >= 0:
             mark, at = bytes(data[at : at + 1]), at + 1
             if mark in (b"[", b"{"):
                 self.depth += 1
-            elif mark == b'"':
+                continue
+            if mark == b'"':
                 self.in_string = True
-            elif self.depth > 1:
-                self.depth -= mark != b","
-            else:
-                raw = bytes(memoryview(data)[begin : at - 1]).rstrip(_SPACE)
-                raw = raw if self.is_part else raw.lstrip(_SPACE)
-                if raw or self.is_part:
-                    yield self._element(raw)
-                begin = at
-                if mark != b",":
-                    self.depth = -1
+                continue
+            is_inner = self.depth > 1
+            self.depth -= is_inner and mark != b","
+            if is_inner and not (self.is_bare and self.depth == 1 and mark != b","):
+                continue
+            raw = bytes(memoryview(data)[begin : at if is_inner else at - 1]).rstrip(_SPACE)
+            raw = raw if self.is_part else raw.lstrip(_SPACE)
+            if raw or self.is_part:
+                yield self._element(raw)
+            begin = at
+            if not is_inner and mark != b",":
+                self.depth = -1
         if self.depth == -1:
             rest = bytes(data[begin:])
             data.clear()
             self.searched = 0
-            if rest.strip(_SPACE) or mark == b"}":
+            if rest.strip(_SPACE) or mark == b"}" or self.is_bare:
                 yield self._damage(rest)
             return
         del data[:begin]
@@ -100,6 +108,8 @@ class _Array:
 
     def end(self) -> Iterator[Line]:
         """The rest after the last block."""
+        if self.is_bare and self.depth == 1 and not (self.is_part or self.held.strip(_SPACE)):
+            return
         if self.depth != -1 and not self.damaged:
             if self.is_part:
                 yield self._element(bytes(self.held))
