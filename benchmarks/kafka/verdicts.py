@@ -261,4 +261,4 @@ def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     zeros = np.zeros(n, np.int64)
     compared = none, similarities, zeros, np.zeros(n, np.uint8)
     verdicts = Verdicts(np.zeros(n, np.uint8), places, none, similarities, none, none, none, no, no, *compared)
-    return DecidedRows(first + np.arange(n), rows, verdicts, [None] * n, no, zeros, np.full(n, NO_RANK), zeros)
+    return DecidedRows(first + np.arange(n), rows, verdicts, [None] * n, no, zeros, zeros, np.full(n, NO_RANK), zeros)

@@ -6,6 +6,7 @@ These need logs that the test writes, or workers that stop. ``verdict_sequences.
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from memory_transport import MemoryTransport
 from sim_checks import check
@@ -265,6 +266,27 @@ def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:
     lines = [line for record in world.memory.records(world.topics.verdicts) for line in parse_run(record.value)]
     assert [line.get("incomplete", False) for line in lines] == [False, False, True, True, False, False]
     assert world.metrics.value("incomplete") == 2
+
+
+@pytest.mark.parametrize(("content", "seconds", "alive"), [("x1", (100.0, 20.0), 0), ("x", (30.0, 100.0), 1)])
+def test_a_cluster_ends_no_earlier_than_its_story(content: str, seconds: tuple[float, float], alive: int) -> None:
+    """Its original was updated with an earlier date, or came again between: as long as a version of it keeps the story
+    alive a copy may join, also after a restart."""
+    world = LinkWorld()
+    world.arrive(("a", "x", seconds[0]), ("a", content, seconds[1]), ("a", "x2", 15.0), ("b", "x", 21.0))
+    world.link(done=(0, 4))
+    world.turns()
+    world.arrive(("y", "y", 190.0))  # a document that is older than 80 counts no more
+    world.link(done=(4, 5))
+    world.turns()
+    world.memory.advance(60.0)
+    world.start("two")
+    world.arrive(("c", "x", 120.0))
+    world.offsets["a"], world.contents["a"] = alive, "x"
+    world.link([("a", "c", 1.0)], done=(5, 6))
+    assert world.turns().verdicts()[-1] == "c duplicate a"
+    values = [orjson.loads(record.value or b"null") for record in world.memory.records(world.topics.clusters)]
+    assert [value and (value["timestamp"], value["members"]) for value in values] == [(100.0, 2), (120.0, 3)]
 
 
 def test_documents_of_a_partition_without_verdicts_are_refused_by_name() -> None:

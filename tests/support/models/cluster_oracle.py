@@ -19,6 +19,7 @@ def expected_clusters(lines: Iterable[dict[str, Any]], places: Iterable[str]) ->
     """
     found: dict[str, dict[str, Any]] = {}
     known: dict[str, dict[str, Any]] = {}
+    newest: dict[str, float] = {}  # of all documents of a story
     for place, line in zip(places, lines, strict=True):
         if line["status"] == "removed" or line.get("judged"):
             for row in found.values():
@@ -28,6 +29,7 @@ def expected_clusters(lines: Iterable[dict[str, Any]], places: Iterable[str]) ->
         known[place] = line
         if line.get("late"):  # it joins nothing
             continue
+        newest[line["cluster"]] = max(newest.get(line["cluster"], line["timestamp"]), line["timestamp"])
         row = found.get(line["cluster"])
         if row is None and line["status"] == "duplicate":
             gone = {"id": line["duplicate_of"], "timestamp": line["timestamp"]}
@@ -36,12 +38,11 @@ def expected_clusters(lines: Iterable[dict[str, Any]], places: Iterable[str]) ->
             row = found[line["cluster"]] = {
                 "cluster": line["cluster"], "id": original["id"], "members": 1,
                 "original_removed": False, "representatives": [_member(name, original)],
-                "timestamp": original["timestamp"],
                 "earliest": original["id"], "earliest_timestamp": original["timestamp"],
             }  # fmt: skip
         if row is not None:
             row["members"] += line["status"] == "duplicate"
-            row["timestamp"] = max(row["timestamp"], line["timestamp"])
+            row["timestamp"] = newest[line["cluster"]]
             if line["timestamp"] < row["earliest_timestamp"]:
                 row["earliest"], row["earliest_timestamp"] = line["id"], line["timestamp"]
             row["arrival"] = line["arrival"]

@@ -232,6 +232,11 @@ class Decisions:
         """Return the event times of kept rows in microseconds, ``int64[m]``."""
         return self._columns.times[self._pages.at(numbers)]
 
+    def story_times(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the time of the newest member of the story of kept rows that have joined one, ``int64[m]``."""
+        newest = self._columns.story.records[:, records.NEWEST]
+        return newest[self._columns.stories[self._pages.at(numbers)]]
+
     def newest(self, contents: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Return the number of the newest row of each content, ``int64[m]``, -1 where none is kept."""
         numbers = np.empty(len(contents), np.int64)

@@ -53,7 +53,8 @@ class DecidedRows(NamedTuple):
     ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. The places of ``verdicts`` are those of
     ``documents``; its ``originals`` are places, too, -1 for none. ``original_ids`` are the ids of the originals.
     ``incomplete`` (``bool[n]``): decided without all pairs. Only the step that decides knows ``original_times``
-    (``int64[n]``, the event times of the originals), ``original_ranks`` (``float64[n]``), and ``arrived``
+    (``int64[n]``, the event times of the originals), ``story_times`` (``int64[n]``, of the newest members of the
+    stories that duplicates joined, at the end of the step), ``original_ranks`` (``float64[n]``), and ``arrived``
     (``int64[n]``, the times of the messages in microseconds); they are ``NO_TIME`` and ``NO_RANK`` for none.
     """
 
@@ -63,6 +64,7 @@ class DecidedRows(NamedTuple):
     original_ids: list[bytes | None]
     incomplete: npt.NDArray[np.bool_]
     original_times: npt.NDArray[np.int64]
+    story_times: npt.NDArray[np.int64]
     original_ranks: npt.NDArray[np.float64]
     arrived: npt.NDArray[np.int64]
 
@@ -71,7 +73,7 @@ class DecidedRows(NamedTuple):
         ids = [self.original_ids[i] for i in order.tolist()]
         return DecidedRows(
             self.numbers[order], self.rows.select(order), self.verdicts.select(order), ids, self.incomplete[order],
-            self.original_times[order], self.original_ranks[order], self.arrived[order],
+            self.original_times[order], self.story_times[order], self.original_ranks[order], self.arrived[order],
         )  # fmt: skip
 
 
@@ -220,7 +222,7 @@ def decided_rows(
     numbers = np.array([line["arrival"] for line in lines], np.int64)
     incomplete, unknown = _READ["flag"](lines, "incomplete"), np.full(len(lines), NO_TIME)
     return DecidedRows(
-        numbers, rows, Verdicts(statuses=statuses, **read), original_ids, incomplete, unknown,
+        numbers, rows, Verdicts(statuses=statuses, **read), original_ids, incomplete, unknown, unknown,
         np.full(len(lines), NO_RANK), unknown,
     )  # fmt: skip
 

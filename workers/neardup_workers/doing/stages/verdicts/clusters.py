@@ -4,8 +4,7 @@ A value has the fields ``cluster`` (the place of the original), ``id`` (of the o
 ``members`` (the original and its duplicates), ``earliest`` and ``earliest_timestamp`` (id and time of the member with
 the lowest event time; of equal times, the one that arrived first), ``original_removed``, ``representatives`` (the best
 members that are not removed, at most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of
-its members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it
-last).
+its story: of all versions of its members, in seconds) and ``arrival`` (the number of the verdict that changed it last).
 
 Theory of operation. ``change`` computes the changes of a step without applying them; ``commit`` applies them. A cluster
 ends with the step in which stream time exceeds its timestamp by window and lateness: no document can join it then. A
@@ -193,11 +192,11 @@ class Clusters:
 
         columns = (
             rows.places, rows.times, rows.ranks, statuses, verdicts.clusters, decided.numbers, verdicts.originals,
-            decided.original_times, decided.original_ranks, judged,
+            decided.original_times, decided.story_times, decided.original_ranks, judged,
         )  # fmt: skip
         ids = texts_of(*select_ragged(rows.ids, rows.id_starts, at))
         names = [decided.original_ids[i] for i in at.tolist()]
-        for id_, of, own, time, rank, status, place, arrival, newest, original_time, original_rank, is_judged in zip(
+        for id_, of, own, time, rank, status, place, arrival, newest, its_time, story_time, its_rank, is_judged in zip(
             ids, names, *(column[at].tolist() for column in columns), strict=True
         ):
             left = set[int]()  # by this row, which may join one of them again
@@ -215,10 +214,10 @@ class Clusters:
             if cluster is None and joins:
                 name = (of or b"").decode()
                 is_known = newest >= 0  # else its versions have left, and the first one stands for it
-                original = _member(newest if is_known else place, name, original_rank)
-                first = time if original_time == NO_TIME else original_time
+                original = _member(newest if is_known else place, name, its_rank)
+                first = time if its_time == NO_TIME else its_time
                 best = join((original,), member)
-                begun = _Cluster(name, 1, name, first, False, first, arrival, best)
+                begun = _Cluster(name, 1, name, first, False, max(first, story_time), arrival, best)
                 put(place, begun.joined(1, arrival, best, id_, time))
             elif cluster is not None and (cluster.arrival < arrival or place in left):
                 put(place, cluster.joined(joins, arrival, join(cluster.best, member), id_, time))

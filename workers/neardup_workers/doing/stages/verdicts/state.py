@@ -33,7 +33,7 @@ from neardup.stories.verdicts.kept import KeptStories, changed
 from neardup.stories.verdicts.leads import SIMILARITY
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, Arrivals, is_document
+from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, JUDGED, Arrivals, is_document
 from neardup.stories.verdicts.stories import HOLDS
 from neardup.window import NO_TIME, NO_WINDOW
 from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
@@ -245,12 +245,14 @@ class LinkState:
         shown, newest = shown[counts], newest[counts]
         originals = np.full(len(ids), -1)
         originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
+        until, joined = np.full(len(ids), NO_TIME), (verdicts.statuses == DUPLICATE) & ~verdicts.late
+        until[joined] = self.decisions.story_times(numbers[joined])
         named: dict[str, Any] = {
             name: self._placed(getattr(verdicts, name), rows, numbers)
             for name in ("clusters", "related", "previous", "matched", "against")
         }
         placed = verdicts._replace(originals=originals, **named)
-        return DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids, gaps, times, ranks, arrived)
+        return DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids, gaps, times, until, ranks, arrived)
 
     def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:
         """Return the places of what verdicts about rows with these numbers name, -1 for nothing. Most name themselves,
