@@ -17,6 +17,8 @@ from neardup.pairs.signing import Signer
 from neardup.schemes.interface import Evidence
 from neardup.schemes.kinds import parts
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.word_seeds import EQUAL_CODES, ordered_units
+from neardup.schemes.signatures.word_units import Ordered, positions_of
 
 CONFIG = Config(scheme="parts")
 _SCRIPTS = {
@@ -105,6 +107,30 @@ def test_a_part_lies_where_the_text_has_it(words: int) -> None:
     for one, other in (texts, texts[::-1], [texts[0], f"begin {quote} end"], [f"begin {quote} end", texts[1]]):
         ((begin, end, first, last),) = relations([one, other])["0", "1"].passages
         assert one[begin:end] == other[first:last] == quote
+
+
+@pytest.mark.parametrize("letters", ["ab ", "ab漢か 7 ", "漢字"])
+@pytest.mark.parametrize("words", [0, 1, 255, 256, 257, 3000, 5000])
+def test_every_place_is_exact(letters: str, words: int) -> None:
+    """Evidence tells where each word stands, whatever stands between them, and takes little for the usual blank."""
+    rng = random.Random(f"{letters} {words}")
+    signs = ["", "", ", ", " -- ", "." * rng.choice([15, 16, 17, 40, 700])]
+    text = "".join("".join(rng.choices(letters, k=rng.randint(1, 12))) + rng.choice(signs) for _ in range(words))
+    in_order = word_codes(code_points([text], NormalForm()))
+    units, starts = ordered_units(in_order, 8, 0, EQUAL_CODES)
+    every, count = np.arange(len(in_order.values)), np.array([len(in_order.values)])
+    rows = np.zeros_like(every)
+    begins, ends = positions_of(Ordered(units, starts, count, EQUAL_CODES), rows, every)
+    assert begins.tolist() == in_order.positions.tolist()
+    assert set((ends - begins).tolist()) <= set(range(1, 11))
+
+
+@pytest.mark.parametrize("text", ["words of a text " * 60, "漢字かな" * 60])
+def test_a_word_takes_two_bytes_and_a_third(text: str) -> None:
+    """Sixteen bits of code, one of selection, one or two of its place."""
+    held = evidence(text)
+    words = int(held.fixed.view("<u4")[0, 0])
+    assert len(held.ragged) <= 2.34 * words
 
 
 def test_texts_that_share_no_run_are_no_pair() -> None:

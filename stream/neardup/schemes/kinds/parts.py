@@ -49,14 +49,8 @@ from neardup.schemes.signatures.word_alignment import (
     aligned,
 )
 from neardup.schemes.signatures.word_extension import QUARTERS
-from neardup.schemes.signatures.word_seeds import (
-    EQUAL_CODES,
-    EQUAL_HASHES,
-    Ordered,
-    ordered_units,
-    positions_of,
-    seed_keys,
-)
+from neardup.schemes.signatures.word_seeds import EQUAL_CODES, EQUAL_HASHES, ordered_units, seed_keys
+from neardup.schemes.signatures.word_units import Ordered, positions_of
 from neardup.schemes.theory.tuning import Tuning, keyed
 
 # Numbers before the words of a text in its features: two of its content, and its length in code points.

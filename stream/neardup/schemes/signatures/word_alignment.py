@@ -29,14 +29,13 @@ from neardup.schemes.signatures.word_extension import (
     is_run,
     is_varied,
 )
-from neardup.schemes.signatures.word_seeds import (
+from neardup.schemes.signatures.word_seeds import seed_end, seed_hash
+from neardup.schemes.signatures.word_units import (
     LISTED_WORDS,
     Ordered,
     listed_position,
-    seed_end,
-    seed_hash,
+    selected_list,
     selected_positions,
-    selection_at,
 )
 
 _OCCURRENCES = 8
@@ -165,9 +164,8 @@ def _entry(scratch, h, mask):
 def _meet(older, pair, scratch, selected, mask):
     """Note for each seed of the table where it is selected in the older text; return how many seeds are."""
     first, words, met = older.starts[pair], older.words[pair], np.int32(0)
-    begin = selection_at(first, words)
-    listed = (older.starts[pair + 1] - begin) >> 1
-    if words > LISTED_WORDS and listed > _SEARCH_FACTOR * selected:
+    begin, listed = selected_list(older, pair) if words > LISTED_WORDS else (np.int64(0), np.int64(0))
+    if listed > _SEARCH_FACTOR * selected:
         for n in range(selected):
             at = np.int64(scratch.entries[n])
             if scratch.pairs[at] != pair:
