@@ -10,12 +10,14 @@ import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench, settings_of
 
+from neardup.pairs.shards import Growth
+from neardup_workers.doing.stages.verdicts.positions import SignedMetadata, encode_metadata
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import MATCH, names_of
 from neardup_workers.outside.transport.assignment import Offer
-from neardup_workers.outside.transport.protocol import Message
+from neardup_workers.outside.transport.protocol import Committed, Message
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
 from neardup_workers.running.commands.topics.status import setting_problems, status
 
@@ -303,3 +305,37 @@ def test_owners_and_standbys_of_shards_are_shown(capsys) -> None:
     assert not any("standbys" in one["what"] for one in found["problems"])
     status(StatusOptions(), MemoryTransport(bench.cluster, wait=lambda seconds: None), bench.settings)
     assert "standbys" in capsys.readouterr().out
+
+
+def test_owner_and_standby_of_the_linker_are_shown(capsys) -> None:
+    """In the table of the shards; without a standby that is a remark, and without ``verdicts`` there is no linker."""
+    bench = Bench(verdicts=True, standbys=1)
+    group, signed = bench.names.group("link"), bench.names.topics.signed
+
+    def follow(count: int) -> None:
+        members = [MemoryTransport(bench.cluster).consumer(signed, group, f"linker-{i}") for i in range(count)]
+        for _ in range(4):
+            for i, member in enumerate(members):
+                member.offer(Offer(1, frozenset([0] if i == 0 else [])))
+                member.poll(0.0, 1)
+
+    def remarks(found: dict) -> list[str]:
+        return [one["what"] for one in found["problems"] if "the linker has fewer" in one["what"]]
+
+    follow(1)
+    _, found = shown(bench, capsys)
+    assert (found["linker"]["owner"], found["linker"]["standbys"]) == ("linker-0", [])
+    assert remarks(found) == ["the linker has fewer standbys than standbys=1"]
+    follow(2)
+    for _ in range(4):
+        bench.cluster.append(signed, 0, b"")
+    committed = Committed(3, encode_metadata(SignedMetadata(0, 3, 1, None, Growth(2), window=1)))
+    bench.cluster.group(group, signed).offsets[0] = committed
+    _, found = shown(bench, capsys)
+    assert found["linker"] == {
+        "shard": None, "window": 2, "behind": 1, "time": None, "owner": "linker-0", "standbys": ["linker-1"]
+    }  # fmt: skip
+    assert not remarks(found)
+    status(StatusOptions(), MemoryTransport(bench.cluster, wait=lambda seconds: None), bench.settings)
+    assert "linker-1" in capsys.readouterr().out
+    assert shown(worked(), capsys)[1]["linker"] is None

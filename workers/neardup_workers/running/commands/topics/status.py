@@ -33,7 +33,7 @@ from neardup_workers.outside.topics.replication import judge_replication
 from neardup_workers.outside.topics.rules import Finding, judge, judge_together, topic_plans
 from neardup_workers.outside.topics.signed import PARTITION
 from neardup_workers.outside.transport.protocol import Committed, Record, Transport, UnknownTopicError, UnreachableError
-from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
+from neardup_workers.running.commands.topics.shards import ShardState, linker_of, shard_table, states_of
 from neardup_workers.running.commands.topics.waiting import (
     Problem,
     problem_tables,
@@ -117,14 +117,15 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     matched = transport.group_offsets(names.group(MATCH), names.topics.links)
     roles = look(transport, settings, names, matched)
     shards = states_of(transport, settings, matched)
+    linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
+    linker = linker_of(transport, settings, linked.get(PARTITION)) if settings.verdicts else []
     waiting = waiting_of(transport, names, [role.role for role in roles], now)
-    problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
+    problems = [*topic_problems(transport, settings), *standby_problems([*shards, *linker], settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
     problems += waiting_problems(waiting)
     problems += [*agreement_problems(transport, settings), *setting_problems(matched, settings)]
     read = dict.fromkeys(role.topic for role in roles)
     problems += [problem for topic in read for problem in held_problems(transport, topic)]
-    linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
     problems += link_problems(linked.get(PARTITION), names.topics.signed)
     behind = [role for role in roles if role.slowest is not None]
     # The role with the oldest record that is not committed: nothing later is decided everywhere.
@@ -137,10 +138,12 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
         "held_back_by": None if held is None else held.role,
         "waiting": [one.values() for one in waiting],
         "shards": [one._asdict() for one in shards],
+        "linker": linker[0]._asdict() if linker else None,
         "limits": limits,
         "problems": [{"what": one.what, "do": one.do, "code": int(one.code)} for one in problems],
     }
-    standing = [shard_table(shards)] if settings.standbys or any(one.standbys for one in shards) else []
+    shown = [*shards, *linker]
+    standing = [shard_table(shown)] if settings.standbys or any(one.standbys for one in shown) else []
     tables = [_table(names, roles, held, now), *waiting_tables(waiting), *standing, *_limit_tables(limits)]
     print_found(values, [*tables, *problem_tables(problems)], as_json=options.as_json)
     return next((code for code in _CODES if any(one.code == code for one in problems)), Exit.SUCCESS)
@@ -282,11 +285,15 @@ def held_problems(transport: Transport, topic: str) -> Iterator[Problem]:
 
 
 def standby_problems(shards: Sequence[ShardState], wanted: int) -> Iterator[Problem]:
-    """Yield a remark about shards with fewer standbys than are wanted: their takeover restores the window."""
+    """Yield remarks about shards, and a linker, with fewer standbys than are wanted: a takeover restores the window."""
     cold = [one.shard for one in shards if one.owner is not None and len(one.standbys) < wanted]
-    if cold:
-        what = f"of {len(shards)} shards, {len(cold)} have fewer standbys than standbys={wanted}: {cold}"
-        yield Problem(what, "start more matchers with this setting, or wait while their group rebalances")
+    do = "with this setting, or wait while their group rebalances"
+    if numbers := [shard for shard in cold if shard is not None]:
+        count = sum(one.shard is not None for one in shards)
+        what = f"of {count} shards, {len(numbers)} have fewer standbys than standbys={wanted}: {numbers}"
+        yield Problem(what, f"start more matchers {do}")
+    if None in cold:
+        yield Problem(f"the linker has fewer standbys than standbys={wanted}", f"start more linkers {do}")
 
 
 def link_problems(linked: Committed | None, topic: str) -> Iterator[Problem]:
