@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from shell_harness import TEXT, Bench
@@ -76,6 +79,44 @@ def test_a_function_reads_avro_as_the_example_does(monkeypatch: pytest.MonkeyPat
     assert _pairs_of(bench, 2) == [("a", "b")]
     bench.cluster.append(bench.names.topics.documents, 0, LINE, b"json")
     bench.run("sign", lambda: bench.metrics["sign"].value("refused", "not_decoded") >= 1)
+
+
+def test_a_function_reads_protobuf_as_the_example_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values are those of the serializer of confluent-kafka, with a registry in memory; a field that the class does
+    not know is left out, and what is not Protobuf is a letter."""
+    pytest.importorskip(
+        "confluent_kafka.schema_registry.protobuf", exc_type=ImportError,
+        reason="it needs pip install 'confluent-kafka[protobuf,schemaregistry]'",
+    )  # fmt: skip
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    monkeypatch.setitem(sys.modules, "news_pb2", SimpleNamespace(News=_message("id", "text")))
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[4] / "docs/examples/serializers"))
+    bench, newer = Bench(decode="protobuf_values:news"), _message("id", "text", "desk")
+    registry = SchemaRegistryClient.new_client({"url": "mock://"})
+    serialize = ProtobufSerializer(newer, registry, {"use.deprecated.format": False})
+    topic = bench.names.topics.documents
+    for id_ in ("a", "b"):
+        value = serialize(newer(id=id_, text=TEXT, desk="city"), SerializationContext(topic, MessageField.VALUE))
+        bench.cluster.append(topic, 0, value, id_.encode())
+    assert _pairs_of(bench, 2) == [("a", "b")]
+    bench.cluster.append(topic, 0, LINE, b"json")
+    bench.run("sign", lambda: bench.metrics["sign"].value("refused", "not_decoded") >= 1)
+
+
+def _message(*fields: str) -> Any:
+    """The class that protoc makes of a message News with these strings."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="news.proto", syntax="proto3")
+    message, string = file.message_type.add(name="News"), descriptor_pb2.FieldDescriptorProto.TYPE_STRING
+    for number, name in enumerate(fields, 1):
+        message.field.add(name=name, number=number, type=string)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("News"))
 
 
 @pytest.mark.parametrize("path", ["no_such_module:f", "json:no_such_function", "json:__name__", "json", ""])
