@@ -30,7 +30,7 @@ class Document(NamedTuple):
             ``datetime64``, a text as lines of JSON have it; ``None`` or NaN for the stream time at arrival.
         tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
         vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
-        fields: values of a record by field name.
+        fields: values of a record by field name, of schemes ``records`` and ``signals``.
         rank: a number: a cluster may show the member with the greatest one
         (``neardup.stories.verdicts.representatives``).
         source: who tells it, a name or a host; without one it is the host of ``url``, or of an id that is a URL.
@@ -62,8 +62,8 @@ class Document(NamedTuple):
     reference: bool = False
 
 
-# What a document has besides its text that can say which story it tells: attributes of ``Document``.
-SIGNALS = ("title", "vector", "picture")
+# What a document has besides its text that can say which story it tells; a record is its fields.
+SIGNALS = ("title", "vector", "picture", "record")
 # The values of many documents: ``map`` with these takes a third of the time of a comprehension.
 ID, TEXT, TIMESTAMP, COLLECTION, REFERENCE = map(attrgetter, ("id", "text", "timestamp", "collection", "reference"))
 

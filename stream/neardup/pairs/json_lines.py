@@ -198,7 +198,7 @@ def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
     return Reason("vector_type") if has_field(value, fields.vector) else Reason("no_vector")
 
 
-def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
+def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document:
     """Every string of the object by its name, and every number as it is written, but for id, timestamp and
     collection."""
     known = {fields.id, fields.timestamp, fields.collection, fields.origin}
@@ -208,12 +208,13 @@ def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
 
 
 def _signals(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
-    """A text; and its title, vector and the hash of its picture (hexadecimal digits), if it has them."""
+    """A text and a record; and its title, vector and the hash of its picture (hexadecimal digits), if it has them."""
     document, title, picture = _text(value, fields, id_, timestamp), value.get("title"), value.get("picture")
     vector = None if value_at(value, fields.vector) is None else _vector(value, fields, id_, timestamp)
     if isinstance(document, Reason) or isinstance(vector, Reason):
         return document if isinstance(document, Reason) else vector  # type: ignore[return-value]
-    return document._replace(
+    return _record(value, fields, id_, timestamp)._replace(
+        text=document.text,
         vector=vector and vector.vector,
         title=title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
         picture=picture if type(picture) is str else None,
@@ -228,10 +229,8 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
     "record": _record,
     "signals": _signals,
 }
-
-
-# The kinds whose documents have a text.
-OF_TEXTS = ("text", "signals")
+# The kinds whose documents have a text, and those that have fields of a record.
+OF_TEXTS, OF_RECORDS = ("text", "signals"), ("record", "signals")
 
 
 def encode_matches(matches: Matches, older_collections: Sequence[str | None] | None = None) -> bytes:

@@ -37,7 +37,7 @@ from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_lon
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
 from neardup.pairs.batches import MICROSECONDS, Batch, id_column, known_times, make_batch, microseconds_of
-from neardup.pairs.json_lines import OF_TEXTS, Unread, event_seconds, unread_time
+from neardup.pairs.json_lines import OF_RECORDS, OF_TEXTS, Unread, event_seconds, unread_time
 from neardup.schemes.interface import SignedColumns, fixed_evidence
 from neardup.window import NO_TIME
 
@@ -161,7 +161,7 @@ def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) ->
     )
     if kind in OF_TEXTS:
         known = known and set(map(type, map(TEXT, documents))) <= {str}
-    if known and kind != "record":
+    if known and kind not in OF_RECORDS:
         return {}
     reasons = (
         (position, _wrong_value(document, kind) or wrong_collection(document, separate=separate))
@@ -178,7 +178,7 @@ def _wrong_value(document: Document, kind: str) -> str | None:
         return "timestamp_type"
     if kind in OF_TEXTS and not isinstance(document.text, str):
         return "text_type" if document.text is not None else "no_text"
-    if kind == "record" and document.fields is not None:
+    if kind in OF_RECORDS and document.fields is not None:
         fields = document.fields
         if not isinstance(fields, Mapping) or not all(isinstance(value, str) for value in fields.values()):
             return "fields_type"

@@ -311,8 +311,8 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
 
 
 def with_first(section: Evidence, evidence: Evidence) -> Evidence:
-    """Return evidence whose ragged part begins with the ragged part of ``section``, whose first four bytes are its
-    length."""
+    """Return evidence whose ragged part begins with the ragged part of ``section``. ``without_first`` needs its length
+    in its first four bytes."""
     starts = section.starts + evidence.starts
     out = np.empty(int(starts[-1]), np.uint8)
     _interleave(section.ragged, section.starts, evidence.ragged, evidence.starts, out)
@@ -322,12 +322,16 @@ def with_first(section: Evidence, evidence: Evidence) -> Evidence:
 def without_first(evidence: Evidence) -> Evidence:
     """Return the evidence that ``with_first`` was given: without the first section of the ragged part."""
     values, starts = ragged_values(evidence, np.uint32)
-    begins = evidence.starts[:-1] + values[starts[:-1]]
-    lengths = evidence.starts[1:] - begins
-    out_starts = starts_of_lengths(lengths)
-    out = np.empty(int(out_starts[-1]), np.uint8)
-    _copy(evidence.ragged, begins, lengths, out, out_starts[:-1])
-    return Evidence(evidence.fixed, out, out_starts)
+    begins = values[starts[:-1]].astype(np.int64)
+    return ragged_range(evidence, begins, np.diff(evidence.starts) - begins)
+
+
+def ragged_range(evidence: Evidence, begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Evidence:
+    """Return evidence with a range of bytes of each ragged part; ``begins`` are counted from its start."""
+    starts = starts_of_lengths(lengths)
+    out = np.empty(int(starts[-1]), np.uint8)
+    _copy(evidence.ragged, evidence.starts[:-1] + begins, lengths, out, starts[:-1])
+    return Evidence(evidence.fixed, out, starts)
 
 
 def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:

@@ -9,13 +9,14 @@ from sim_scenario import Scenario
 from neardup import Config
 from neardup_workers.outside.topics.verdicts import parse_run
 
-SCHEME = "signals:title=0.6,vector=0.9,dimension=4,picture=0.85"
+SCHEME = "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,record=0.8,fields=model,price:9,keys=model"
 FIRST = "The ferry to the island leaves at seven and returns before noon, unless fog holds it in the port."
 OTHER = "A minister resigned on Friday after reports of a loan; the premier named her successor at once."
 SENT = [
-    (FIRST, {"title": "Ferry stays in port", "vector": [1, 2, 3, 4]}),
+    (FIRST, {"title": "Ferry stays in port", "vector": [1, 2, 3, 4], "model": "MDR-1"}),
     (OTHER, {"title": "Ferry stays in the port"}),
     (OTHER[::-1], {"vector": [2, 4, 6, 8.5]}),
+    (FIRST[::-1], {"model": "MDR-1", "price": 99}),
     (FIRST + "!", {"title": "Ferry stays in port"}),
 ]
 
@@ -32,5 +33,5 @@ def test_verdicts_on_topics_name_the_signal() -> None:
         cluster.settle()
     lines = [line for record in cluster.memory.records(cluster.topics.verdicts) for line in parse_run(record.value)]
     assert [(line["status"], line.get("signal")) for line in lines] == [
-        ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None),
+        ("original", None), ("update", "title"), ("update", "vector"), ("update", "record"), ("duplicate", None),
     ]  # fmt: skip

@@ -14,12 +14,16 @@ from neardup.pairs.pipeline import match_step
 from neardup.pairs.signing import Signer
 from neardup.schemes.kinds import signals
 
-SCHEME = "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,hours=2"
+SCHEME = (
+    "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,record=0.8,fields=model,brand,price:20,"
+    "keys=model,brand+price,hours=2"
+)
 FIRST = "The ferry to the island leaves at seven and returns before noon, unless fog holds it in the port."
 OTHER = "A minister resigned on Friday after reports of a loan; the premier named her successor at once."
 THIRD = "There was never so much snow in the valley since the year in which the old bridge fell down."
 VECTOR = [1.0, 2.0, 3.0, 4.0]
 PICTURE = "ff00ff00ff00ff00"
+RECORD = {"model": "MDR-1000 X", "brand": "Sony", "price": "349"}
 
 
 def decided(*documents: Document, **settings: object) -> list[Verdict]:
@@ -50,6 +54,49 @@ def test_another_signal_joins_a_story_and_drops_nothing(signal: str, one: object
     assert (pair.older, pair.newer, pair.signal) == ("a", "b", signal)
     assert (dedup.explain("a", "b").reason, dedup.explain("a", "b").signal) == ("pair", signal)
     assert dedup.explain("a", "c").signal is None
+
+
+@pytest.mark.parametrize("verify", ["sketch", "exact"])
+@pytest.mark.parametrize("novelty", ["off", "words"])
+def test_the_fields_of_a_record_join_a_story(verify: str, novelty: str) -> None:
+    """As scheme ``records`` scores them, with texts of any evidence; a record without a common key joins nothing,
+    whatever else brings the two together, and one without a key is like none."""
+    settings = {"verify": verify, "novelty": novelty, "threshold": 0.6}
+    given = [
+        Document("a", FIRST, 0.0, title="Ferry stays in port", fields=RECORD),
+        Document("b", OTHER, 60.0, fields=RECORD | {"price": "329", "colour": "black"}),
+        Document("c", THIRD, 61.0, fields={"brand": "Sony"}),
+        Document("d", THIRD[::-1], 62.0, title="Ferry stays in port", fields={"model": "MDR-1000", "brand": "Sony"}),
+        Document("e", FIRST + "!", 63.0, fields={"model": "Y"}),
+    ]
+    verdicts = decided(*given, **settings)
+    assert [(one.status, one.cluster, one.signal) for one in verdicts] == [
+        ("original", 0, None), ("update", 0, "record"), ("original", 2, None), ("update", 0, "title"),
+        ("duplicate", 0, None),
+    ]  # fmt: skip
+    dedup = Deduplicator(Config(scheme=SCHEME, **settings))
+    pairs = {(pair.older, pair.newer): (pair.similarity, pair.signal) for pair in dedup.process(given)}
+    [alone] = Deduplicator(Config(scheme="records:fields=model,brand,price:20,keys=model", threshold=0.8)).process(
+        [given[0], given[1]]
+    )
+    assert pairs["a", "b"] == (alone.similarity, "record")
+    assert pairs.keys() == {("a", "b"), ("a", "d"), ("a", "e")}
+    why = dedup.explain("a", "b")
+    assert (why.reason, why.signal) == ("pair", "record")
+    assert why.by_signal is not None
+    assert why.by_signal["record"] == alone.similarity
+
+
+def test_a_record_is_part_of_what_makes_a_copy() -> None:
+    """Equal texts with other records are no copies, so that later records meet both."""
+    other = RECORD | {"model": "WH-9", "price": "99"}
+    given = [Document("a", FIRST, 0.0, fields=RECORD), Document("b", FIRST, 1.0, fields=other)]
+    dedup = Deduplicator(Config(scheme=SCHEME))
+    assert [pair.similarity < 1 for pair in dedup.process(given)] == [True]
+    [pair] = dedup.process([Document("c", OTHER, 2.0, fields=other)])
+    assert (pair.older, pair.signal) == ("b", "record")
+    [again] = dedup.process([Document("d", OTHER, 3.0, fields=other)])
+    assert (again.older, again.similarity) == ("c", 1.0)
 
 
 def test_the_text_alone_drops_whatever_the_others_say() -> None:
@@ -89,16 +136,21 @@ def test_a_signal_that_cannot_be_read_refuses_the_document_and_an_absent_one_doe
     verdicts = decided(
         Document("a", FIRST, vector=[1.0]), Document("b", FIRST, picture="no digits"), Document("c", "", vector=VECTOR),
         Document("d", FIRST, title="", vector=[0.0] * 4), Document("e", OTHER, title="?", picture=None),
+        Document("f", OTHER, fields={"brand": "\ud800"}), Document("g", THIRD, fields={"model": 7}),  # type: ignore[dict-item]
     )  # fmt: skip
-    assert [one.reason for one in verdicts] == ["vector_length", "vector_length", "empty", None, None]
+    assert [one.reason for one in verdicts] == [
+        "vector_length", "vector_length", "empty", None, None, "surrogate", "fields_type",
+    ]  # fmt: skip
 
 
 def test_a_window_that_was_saved_knows_the_signals() -> None:
     """The story of a document that came before is joined after ``load``."""
     config = Config(scheme=SCHEME, verify="exact", novelty="words")
     before, after = Deduplicator(config), Deduplicator(config)
-    before.decide([Document("a", FIRST, 0.0, vector=VECTOR)])
+    before.decide([Document("a", FIRST, 0.0, vector=VECTOR), Document("r", THIRD, 0.0, fields=RECORD)])
     after.load(before.save())
+    [verdict] = after.decide([Document("s", THIRD[::-1], 60.0, fields=RECORD)])
+    assert (verdict.status, verdict.cluster, verdict.signal) == ("update", 1, "record")
     [verdict] = after.decide([Document("b", OTHER, 60.0, vector=np.array(VECTOR, np.float32))])
     assert (verdict.status, verdict.cluster, verdict.signal) == ("update", 0, "vector")
 
@@ -106,12 +158,16 @@ def test_a_window_that_was_saved_knows_the_signals() -> None:
 def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
     """Vector as numbers or in base64; what has another type is no signal, but a vector that is none is refused."""
     fields = Fields(kind="signals", source="source")
-    line = {"id": "a", "text": FIRST, "title": "Ferry", "vector": VECTOR, "picture": PICTURE, "source": "Post"}
+    named = {"text": FIRST, "title": "Ferry", "picture": PICTURE, "source": "Post"}
+    line = {"id": "a", "vector": VECTOR, **named, "price": 9.5}
     read = decode_document(json.dumps(line).encode(), fields)
-    assert read == Document("a", FIRST, title="Ferry", vector=VECTOR, picture=PICTURE, source="Post")
+    record = named | {"price": "9.5"}
+    assert read == Document("a", FIRST, title="Ferry", vector=VECTOR, picture=PICTURE, source="Post", fields=record)
     assert decode_document(json.dumps(line | {"vector": "no"}).encode(), fields) == "vector_base64"
     plain = decode_document(json.dumps(line | {"vector": None, "title": 1, "picture": 2}).encode(), fields)
-    assert plain == Document("a", FIRST, source="Post")
+    assert plain == Document("a", FIRST, source="Post", fields={"text": FIRST, "source": "Post", "price": "9.5"} | {
+        "title": "1", "picture": "2",
+    })  # fmt: skip
     dedup = Deduplicator(Config(scheme=SCHEME))
     batch = dedup.signer.sign([read, read._replace(id="b", text=OTHER)]).batch
     assert json.loads(encode_matches(match_step(dedup.matcher, batch)))["signal"] == "title"
@@ -120,11 +176,14 @@ def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
 @pytest.mark.parametrize(
     ("scheme", "message"),
     [
-        ("signals", "set one of title, vector, picture"),
+        ("signals", "set one of title, vector, picture, record"),
         ("signals:vector=0.8", "option dimension is not set"),
         ("signals:title=0.8,dimension=3", "signals:dimension has no meaning"),
         ("signals:title=0.8,model=wordllama", "signals:model has no meaning"),
         ("signals:vector=0.8,model=wordllama,dimension=3", "have 256: leave dimension out"),
+        ("signals:record=0.8", "option fields is empty"),
+        ("signals:record=0.8,fields=brand,keys=model", "names 'model', which is not among"),
+        ("signals:title=0.8,fields=brand", "signals:fields has no meaning"),
     ],
 )
 def test_settings_that_say_nothing_are_refused(scheme: str, message: str) -> None:
@@ -155,16 +214,17 @@ def test_each_signal_of_a_pair_is_measured_whatever_its_threshold() -> None:
     """A side that lacks a signal has none of it, and the first that makes the pair is one of them."""
     config = Config(scheme=SCHEME, verify="exact")
     given = [
-        Document("a", FIRST, 0.0, title="Ferry stays in port", vector=VECTOR, picture=PICTURE),
-        Document("b", FIRST + " Again.", 0.0, title="Minister resigns", vector=[4.0, 3.0, 2.0, 1.0]),
+        Document("a", FIRST, 0.0, title="Ferry stays in port", vector=VECTOR, picture=PICTURE, fields=RECORD),
+        Document("b", FIRST + " Again.", 0.0, title="Minister resigns", vector=[4.0, 3.0, 2.0, 1.0], fields=RECORD),
         Document("c", OTHER, 9e9, title="Ferry stays in the port", picture="ff00ff00ff00ff01"),
     ]
     evidence = Signer(config).sign(given).batch.evidence
     older, newer = (evidence.select(np.array(rows)) for rows in ([0, 0], [1, 2]))
     found = signals.SCHEME.strengths(newer, older, config.plan)
-    assert list(found) == ["text", "title", "vector", "picture"]
+    assert list(found) == ["text", "title", "vector", "picture", "record"]
     assert found["vector"][0] == pytest.approx(2 / 3, abs=1e-3)
     assert found["picture"][1] == 63 / 64
-    assert np.isnan([found["vector"][1], found["picture"][0]]).all()
+    assert found["record"][0] == 1
+    assert np.isnan([found["vector"][1], found["picture"][0], found["record"][1]]).all()
     assert found["text"][0] > 0.8 > 0.2 > found["text"][1]
     assert found["title"][1] > 0.6 > 0.3 > found["title"][0]

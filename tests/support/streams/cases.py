@@ -177,11 +177,12 @@ def copious_stream(rng: random.Random, size: int, **settings: Any) -> list[Docum
 
 
 def signal_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]:
-    """As ``random_stream``; of three documents one has a title, of five one a picture of some."""
+    """As ``random_stream``; of three documents one has a title, of five one a picture of some, of four one a record."""
     pictures = [rng.randbytes(8) for _ in range(size // 4 + 1)]
     out = random_stream(rng, size, **settings)
     out[::3] = [document._replace(title=" ".join(document.text.split()[:6])) for document in out[::3]]
     out[::5] = [document._replace(picture=rng.choice(pictures)) for document in out[::5]]
+    out[::4] = [one._replace(fields={"model": f"M{rng.randrange(size // 8 + 1)}", "price": one.id}) for one in out[::4]]
     return out
 
 
@@ -262,7 +263,7 @@ ELEMENT_CASES = [
     Case("buckets shared", {"buckets_shared_min": 2, "bands": 32, "rows": 4}),
     Case("new words, exact", {"novelty": "words", "verify": "exact", "threshold": 0.45}),
     Case("new numbers", {"novelty": "numbers", "threshold": 0.6}),
-    Case("signals", {"scheme": "signals:title=0.6,picture=0.9"}, signal_stream),
+    Case("signals", {"scheme": "signals:title=0.6,picture=0.9,record=0.6,fields=model,price:9"}, signal_stream),
 ]
 PARTIAL_CASES = [
     Case("partial_minhash chars", {"scheme": "partial_minhash"}),

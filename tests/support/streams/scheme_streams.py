@@ -39,7 +39,7 @@ def brought(document: Document) -> dict[str, Any]:
     if document.title is None and document.picture is None and document.vector is None:
         return {"tokens": document.tokens} if document.tokens else dict(document.fields or {})
     picture = document.picture.hex() if isinstance(document.picture, bytes) else document.picture
-    out: dict[str, Any] = {"title": document.title, "picture": picture}
+    out: dict[str, Any] = {**(document.fields or {}), "title": document.title, "picture": picture}
     if document.vector is not None:
         vector = np.asarray(document.vector)
         packed = vector.dtype == np.uint8  # bits

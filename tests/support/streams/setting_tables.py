@@ -82,6 +82,9 @@ WRONG: dict[str, list[Any]] = {
     "signals:model": ["wordlama", 5],
     "signals:picture": [0.5, 1.1, NAN],
     "signals:picture_bits": [7, 4097],
+    "signals:record": [0, 1.1, NAN],
+    "signals:fields": ["name", 5],
+    "signals:keys": ["name", 5],
     "signals:hours": [0, 1e8, NAN],
     "prefix:token_order": ["order.npy", np.array([1], np.uint64)],
     "identical:positions": [0, 1025],
@@ -162,6 +165,9 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "signals:model": ("wordllama", {"signing"}),
     "signals:picture": (0.7, {"signing", "matching"}),
     "signals:picture_bits": (32, {"signing", "matching"}),
+    "signals:record": (0.7, {"matching"}),
+    "signals:fields": (("name:50", "phone"), {"signing", "matching"}),
+    "signals:keys": (("name",), {"signing"}),
     "signals:hours": (1.0, {"matching"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "collection_field": ("collection", {"signing"}),
@@ -189,6 +195,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "signals:model": {"vector": 0.6, "dimension": 256},
     "signals:picture": {"picture": 0.8},
     "signals:picture_bits": {"picture": 0.8},
+    **{f"signals:{name}": {"record": 0.6, "fields": ("name", "address")} for name in ("record", "fields", "keys")},
     "signals:hours": {"title": 0.6},
 }
 # Field -> other settings that give it a meaning.

@@ -144,8 +144,8 @@ def test_evidence_from_elsewhere_gives_the_same_keys():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"fields": ()}, "records:fields is empty"), ({"fields": ("a:x",)}, "records:fields='a:x'"),
-        ({"keys": ("age",)}, "records:keys names 'age'"), ({"nicknames": ("bill",)}, "two words or more"),
+        ({"fields": ()}, "option fields is empty"), ({"fields": ("a:x",)}, "option fields='a:x'"),
+        ({"keys": ("age",)}, "option keys names 'age'"), ({"nicknames": ("bill",)}, "two words or more"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(settings, words):

@@ -111,7 +111,7 @@ def test_keys_do_not_depend_on_the_other_records_of_a_batch():
 @pytest.mark.parametrize(("exact", "shingled"), [(["name+age"], []), ([], ["age"])])
 def test_keys_of_unknown_fields_are_refused(exact, shingled):
     """The evidence holds only scored fields."""
-    with pytest.raises(ConfigError, match=r"names 'age', which is not among records:fields: name, address, phone"):
+    with pytest.raises(ConfigError, match=r"names 'age', which is not among option fields: name, address, phone"):
         block_by(exact, shingled)
 
 

@@ -108,7 +108,7 @@ def test_the_shipped_groups_are_normalised_and_each_names_a_word_once():
 @pytest.mark.parametrize("items", [[], [""], ["name", "name"], ["name:0"], ["name:x"], [":5"], ["a:1:-1"], ["a:1:2:3"]])
 def test_fields_that_cannot_work_are_refused(items):
     """The message has the remedy."""
-    with pytest.raises(ConfigError, match="records:fields"):
+    with pytest.raises(ConfigError, match="option fields"):
         scoring.parse_fields(items)
 
 

@@ -89,7 +89,7 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
     none, flags = np.full(count, -1), places % 2 == 1
     verdicts = Verdicts(
         np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags,
-        places, (places / 9).astype(np.float32), places, (places % 4).astype(np.uint8),
+        places, (places / 9).astype(np.float32), places, (places % 5).astype(np.uint8),
     )  # fmt: skip
     decided = DecidedRows(places, rows, verdicts, ids, places > 2, times, ranks, times)
     lines = [
@@ -105,7 +105,7 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
         assert fields.get("collection") == (collection or None)
         assert tuple(fields.get(name) for name in NAMES) == tuple(said or None for said in shown)
         assert fields["timestamp"] == time / 1e6
-    signals = [None, "title", "vector", "picture"] * 2
+    signals = [None, "title", "vector", "picture", "record"] * 2
     assert [fields.get("signal") for fields in found] == signals[:count]
     assert decided_rows(0, found, int(NO_TIME)).verdicts.signals.tolist() == verdicts.signals.tolist()
 

@@ -94,11 +94,11 @@ def parse_blocking(
 
     def position(name: str, setting: str) -> int:
         if name not in positions:
-            raise ConfigError(f"{setting} names {name!r}, which is not among records:fields: {', '.join(positions)}")
+            raise ConfigError(f"{setting} names {name!r}, which is not among option fields: {', '.join(positions)}")
         return positions[name]
 
-    keys = tuple(tuple(position(name, "records:keys") for name in item.split("+")) for item in exact if item)
-    banded = tuple(position(name, "records:shingled") for name in shingled if name)
+    keys = tuple(tuple(position(name, "option keys") for name in item.split("+")) for item in exact if item)
+    banded = tuple(position(name, "option shingled") for name in shingled if name)
     return Blocking(keys, banded, k, bands, rows, seed)
 
 

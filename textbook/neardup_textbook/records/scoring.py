@@ -59,7 +59,7 @@ def parse_fields(items: Sequence[str], penalty: float = PENALTY_DEFAULT) -> tupl
     (Field(name='name', weight=100.0, penalty=4.0), Field(name='phone', weight=50.0, penalty=1.5))
     """
     if not any(items):
-        raise ConfigError("records:fields is empty, but a record needs a field to be scored: name at least one")
+        raise ConfigError("option fields is empty, but a record needs a field to be scored: name at least one")
     fields: list[Field] = []
     for item in items:
         name, *numbers = item.split(":")
@@ -67,18 +67,18 @@ def parse_fields(items: Sequence[str], penalty: float = PENALTY_DEFAULT) -> tupl
             weight, cost = [*map(float, numbers), *(WEIGHT_DEFAULT, penalty)[len(numbers) :]]
         except ValueError:
             raise ConfigError(
-                f"records:fields={item!r} must be name, name:weight or name:weight:penalty, as in name:100:4"
+                f"option fields={item!r} must be name, name:weight or name:weight:penalty, as in name:100:4"
             ) from None
         if not name or not (0 < weight <= NUMBER_MAX) or not (0 <= cost <= NUMBER_MAX):
             raise ConfigError(
-                f"records:fields={item!r} must have a name, a weight above 0 and a penalty of at least 0, both at most "
+                f"option fields={item!r} must have a name, a weight above 0 and a penalty of at least 0, both at most "
                 f"{NUMBER_MAX:g}: write it as in name:100:4"
             )
         fields.append(Field(name, weight, cost))
     names = [field.name for field in fields]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"records:fields has {twice!r} twice, but a field is scored once: leave one out")
+        raise ConfigError(f"option fields has {twice!r} twice, but a field is scored once: leave one out")
     return tuple(fields)
 
 

@@ -1,9 +1,10 @@
-"""Several signals of a document: its text, its title, a vector and the hash of its picture.
+"""Several signals of a document: its text, its title, a vector, the hash of its picture and the fields of a record.
 
 Each signal is signed, keyed and compared by a scheme that exists for it alone (``SIGNALS``). A document has the keys of
 all of its signals, so that candidates of each meet in one table; the keys of different signals are drawn from different
 seeds. Evidence is that of the text, then a number of bits that say which signals there are, the time, and the evidence
-of each signal, zeros where a document lacks it.
+of each signal, zeros where a document lacks it. The ragged part is that of the text, then that of a record, whose
+length stands behind its fixed part, and zeros up to a multiple of four bytes: words are numbers of four bytes.
 
 The text decides what is a duplicate. Another signal makes a pair if it reaches its own least similarity and the times
 of the two documents differ by at most ``hours``: then they tell the same story, and no document is dropped for it.
@@ -11,18 +12,17 @@ of the two documents differ by at most ``hours``: then they tell the same story,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import mmh3
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from neardup.documents import document as values
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
-from neardup.features.meaning.static_model import DIMENSION, MODELS, model_of
+from neardup.features.meaning.static_model import MODELS, model_of
 from neardup.features.texts.normalize import NormalForm
 from neardup.schemes.interface import (
     NO_PAYLOADS,
@@ -36,90 +36,25 @@ from neardup.schemes.interface import (
     Scheme,
     Signing,
     fixed_evidence,
+    ragged_range,
     starts_of_lengths,
+    with_first,
 )
 from neardup.schemes.kinds import set_plan, sets
 from neardup.schemes.kinds.set_options import PROBE_CANDIDATES_MAX, S_CURVE, SetOptions
 from neardup.schemes.kinds.set_plan import SetPlan
-from neardup.schemes.parameters import Parameters, SchemeOptions, one_of
+from neardup.schemes.kinds.signal_rows import SIGNALS, Signal, SignalOptions
+from neardup.schemes.parameters import Parameters
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import Tuning
 
 # Bytes of the time, seconds as ``float64``, and of the bits.
 _TIME_BYTES, _MASK_BYTES = 8, 1
+# Bytes of the length of a record, and of which its place is a multiple.
+_LENGTH_BYTES = 4
 _SECONDS_AN_HOUR = 3_600.0
 # Reasons why a value of a signal has nothing to compare; others refuse the document.
-_ABSENT = ("empty", "no_shingles", "vector_zero")
-
-
-class SignalOptions(SchemeOptions):
-    """From which similarity each signal makes a pair; a signal without one is not compared."""
-
-    title: float | None = Field(
-        default=None,
-        ge=0.05,
-        le=1.0,
-        description="similarity from which two titles tell one story, of their characters",
-    )
-    vector: float | None = Field(
-        default=None, ge=0.05, le=1.0, description="cosine from which two vectors tell one story"
-    )
-    dimension: int | None = Field(default=None, ge=1, le=65_536, description="components of a vector")
-    model: Annotated[str | None, one_of(None, *MODELS)] = Field(
-        default=None, description="makes a vector of the title, or of a text without one: " + ", ".join(MODELS)
-    )
-    picture: float | None = Field(
-        default=None, ge=0.55, le=1.0, description="share of equal bits from which two hashes are of one picture"
-    )
-    picture_bits: int = Field(default=64, ge=8, le=4_096, description="bits of the hash of a picture")
-    hours: float = Field(
-        default=48.0, gt=0, le=1e7, description="hours within which title, vector and picture tell one story"
-    )
-
-
-class Signal(NamedTuple):
-    """A row of ``SIGNALS``: the scheme that signs it, its settings and those of the scheme by the options of signals,
-    and what it compares of a document, ``None`` if that lacks it."""
-
-    scheme: str
-    settings: Callable[[Any], Mapping[str, object]]
-    options: Callable[[Any], Mapping[str, object]]
-    of: Callable[[Document], Document | None]
-
-
-def _dimension(options: Any) -> int | None:
-    model, dimension = options.model, options.dimension
-    if model is not None and dimension not in (None, DIMENSION):
-        raise ConfigError(f"dimension={dimension}, but vectors of model={model} have {DIMENSION}: leave dimension out")
-    return dimension if model is None else DIMENSION
-
-
-def _picture(document: Document) -> Document | None:
-    picture = document.picture
-    if not isinstance(picture, str):
-        return None if picture is None else Document("", vector=picture)
-    try:
-        return Document("", vector=bytes.fromhex(picture))
-    except ValueError:
-        return Document("", vector=b"")  # refused by its length
-
-
-# Name of a signal, and of the option with its threshold -> how it is compared. The first that makes a pair names it.
-SIGNALS: dict[str, Signal] = {
-    "title": Signal(
-        "one_permutation",
-        lambda o: {"k": 3, "sketch_bits": 16, "rows_max": 256},
-        lambda o: {},
-        lambda document: Document("", document.title) if document.title else None,
-    ),
-    "vector": Signal(
-        "hyperplane",
-        lambda o: {},
-        lambda o: {"dimension": _dimension(o), "evidence": "float16"},
-        lambda document: None if document.vector is None else Document("", vector=document.vector),
-    ),
-    "picture": Signal("bit_sampling", lambda o: {}, lambda o: {"dimension": o.picture_bits}, _picture),
-}
+_ABSENT = ("empty", "no_shingles", "vector_zero", "no_key")
 
 
 class Part(NamedTuple):
@@ -140,9 +75,27 @@ class Part(NamedTuple):
         """What signs it."""
         return SCHEMES[self.row.scheme]
 
-    def evidence(self, fixed: npt.NDArray[np.uint8]) -> Evidence:
-        """Return its evidence of n documents, of their ``uint8[n, width]``."""
-        return fixed_evidence(np.ascontiguousarray(fixed[:, self.begin : self.begin + self.plan.width]))
+    @property
+    def width(self) -> int:
+        """Bytes of the fixed part that it takes."""
+        return self.plan.width + _LENGTH_BYTES * self.row.is_ragged
+
+    def lengths(self, fixed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        """Return the bytes of its ragged part in n documents, ``int64[n]``, of their ``uint8[n, width]``."""
+        end = self.begin + self.width
+        return np.ascontiguousarray(fixed[:, end - _LENGTH_BYTES : end]).view("<u4")[:, 0].astype(np.int64)
+
+    def begins(self, evidence: Evidence) -> npt.NDArray[np.int64]:
+        """Return where its ragged part begins in that of n documents, ``int64[n]``: the part of the text ends there."""
+        lengths = self.lengths(evidence.fixed)
+        return np.diff(evidence.starts) - lengths - -lengths % _LENGTH_BYTES
+
+    def evidence(self, evidence: Evidence) -> Evidence:
+        """Return its evidence of n documents, of theirs."""
+        own = np.ascontiguousarray(evidence.fixed[:, self.begin : self.begin + self.plan.width])
+        if not self.row.is_ragged:
+            return fixed_evidence(own)
+        return ragged_range(evidence, self.begins(evidence), self.lengths(evidence.fixed))._replace(fixed=own)
 
     def is_there(self, fixed: npt.NDArray[np.uint8], text_width: int) -> npt.NDArray[np.bool_]:
         """Return which documents have it, ``bool[n]``."""
@@ -162,7 +115,12 @@ class SignalPlan(NamedTuple):
     def width(self) -> int:
         """Bytes of everything but the words of a text."""
         own = _TIME_BYTES + _MASK_BYTES
-        return self.text.width + own + sum(part.plan.width for part in self.parts)
+        return self.text.width + own + sum(part.width for part in self.parts)
+
+    @property
+    def ragged(self) -> Part | None:
+        """The signal whose evidence has a ragged part."""
+        return next((part for part in self.parts if part.row.is_ragged), None)
 
     @property
     def tuning(self) -> Tuning:
@@ -194,7 +152,7 @@ def plan(parameters: Parameters, options: SignalOptions) -> SignalPlan:
         settings = {"threshold": threshold, "seed": (parameters.seed + number) % 2**63, **row.settings(options)}
         own = scheme.plan(Parameters(**settings), scheme.options(**row.options(options)))
         parts.append(Part(number, name, own, begin))
-        begin += own.width
+        begin += parts[-1].width
     if not parts:
         raise ConfigError(
             f"scheme signals compares texts alone: set one of {', '.join(SIGNALS)}, as in signals:title=.6"
@@ -215,6 +173,7 @@ def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> 
     seconds = np.array([np.nan if time is None else time for time in times], "<f8")
     at = plan.text.width + _MASK_BYTES
     fixed[:, at : at + _TIME_BYTES] = seconds[:, None].view(np.uint8)
+    section = fixed_evidence(fixed)
     for part in plan.parts:
         found = [(row, value) for row, document in enumerate(given) if (value := part.row.of(document)) is not None]
         if not found:
@@ -225,9 +184,17 @@ def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> 
         there = np.array([row for n, row in enumerate(rows) if n not in signed.refused], np.int64)
         fixed[there, part.begin : part.begin + part.plan.width] = signed.evidence.fixed
         fixed[there, plan.text.width] |= np.uint8(1 << (part.number - 1))
+        if part.row.is_ragged:
+            lengths = np.zeros(len(fixed), np.int64)
+            lengths[there] = np.diff(signed.evidence.starts)
+            end = part.begin + part.width
+            fixed[:, end - _LENGTH_BYTES : end] = lengths.astype("<u4")[:, None].view(np.uint8)
+            padding = starts_of_lengths(-lengths % _LENGTH_BYTES)
+            own = Evidence(fixed, signed.evidence.ragged, starts_of_lengths(lengths))
+            section = with_first(own, Evidence(fixed, np.zeros(padding[-1], np.uint8), padding))
     kept = np.array([n not in refused for n in usable], np.bool_)
-    evidence = signing.evidence._replace(fixed=fixed)
-    contents = signing.contents ^ _signal_contents(fixed, plan)
+    evidence = with_first(signing.evidence, section)
+    contents = signing.contents ^ _signal_contents(section, plan)
     if not kept.all():
         evidence, contents = evidence.select(kept), contents[kept]
     return signing._replace(contents=contents, evidence=evidence, refused=refused)
@@ -244,13 +211,14 @@ def _with_vectors(documents: list[Document], model: str) -> list[Document]:
     return out
 
 
-def _signal_contents(fixed: npt.NDArray[np.uint8], plan: SignalPlan) -> npt.NDArray[np.uint64]:
+def _signal_contents(signals: Evidence, plan: SignalPlan) -> npt.NDArray[np.uint64]:
     """Return what the signals of each document add to the hash of its text, ``uint64[n, 2]``: a copy has the same ones,
     because it takes the place of what it repeats in the buckets of all."""
-    out = np.zeros((len(fixed), 2), np.uint64)
+    fixed, out = signals.fixed, np.zeros((len(signals.fixed), 2), np.uint64)
     begin = plan.text.width + _MASK_BYTES + _TIME_BYTES
     for row in np.flatnonzero(fixed[:, plan.text.width]).tolist():
-        out[row] = np.frombuffer(mmh3.mmh3_x64_128_digest(fixed[row, begin:].tobytes()), "<u8")
+        whole = fixed[row, begin:].tobytes() + signals.ragged[signals.starts[row] : signals.starts[row + 1]].tobytes()
+        out[row] = np.frombuffer(mmh3.mmh3_x64_128_digest(whole), "<u8")
     return out
 
 
@@ -267,16 +235,24 @@ def evidence(features: Features, plan: SignalPlan) -> Evidence:
 
 def keys(evidence: Evidence, plan: SignalPlan) -> Keys:
     """The keys of all signals that each document has, those of the text first."""
-    fixed, width = evidence.fixed, plan.text.width
-    of_text = sets.keys(_text(evidence, plan), plan.text)
-    n = len(fixed)
-    columns = [of_text.values.reshape(n, plan.text.tuning.bands)]
-    is_there = [np.ones(columns[0].shape, np.bool_)]
+    n, width = len(evidence.fixed), plan.text.width
+    columns = [_columns(sets.keys(_text(evidence, plan), plan.text), np.arange(n), n)]
     for part in plan.parts:
-        columns.append(part.scheme.keys(part.evidence(fixed), part.plan).values.reshape(n, part.plan.tuning.bands))
-        is_there.append(np.broadcast_to(part.is_there(fixed, width)[:, None], columns[-1].shape))
-    mask = np.hstack(is_there)
-    return Keys(np.hstack(columns)[mask], starts_of_lengths(mask.sum(axis=1)), NO_PAYLOADS)
+        rows = np.flatnonzero(part.is_there(evidence.fixed, width))
+        own = part.evidence(evidence.select(rows))
+        columns.append(_columns(part.scheme.keys(own, part.plan), rows, n))
+    values, mask = map(np.hstack, zip(*columns, strict=True))
+    return Keys(values[mask], starts_of_lengths(mask.sum(axis=1)), NO_PAYLOADS)
+
+
+def _columns(keys: Keys, rows: npt.NDArray[np.int64], n: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Return the keys of some of n documents as columns, and where there is one, ``uint64`` and ``bool[n, most]``."""
+    counts = np.zeros(n, np.int64)
+    counts[rows] = np.diff(keys.starts)
+    mask = np.arange(counts.max(initial=0)) < counts[:, None]
+    values = np.zeros(mask.shape, np.uint64)
+    values[mask] = keys.values
+    return values, mask
 
 
 def common(a: Evidence, b: Evidence, plan: SignalPlan) -> Common:
@@ -289,7 +265,7 @@ def common(a: Evidence, b: Evidence, plan: SignalPlan) -> Common:
     for part, rows, both in _compared(a, b, plan):
         keys[rows] += both.keys
         is_met = both.conditions & (both.similarity >= part.plan.tuning.score_min)
-        is_met &= is_near[rows] & (signals[rows] == 0)
+        is_met &= is_near[rows] & (signals[rows] == 0) & (part.scheme.direct | (both.keys > 0))
         signals[rows[is_met]], strengths[rows[is_met]] = part.number, both.similarity[is_met]
     return Common(keys, text.conditions, text.similarity, signals, strengths)
 
@@ -309,7 +285,7 @@ def _compared(a: Evidence, b: Evidence, plan: SignalPlan) -> Iterator[tuple[Part
     for part in plan.parts:
         rows = np.flatnonzero(part.is_there(a.fixed, width) & part.is_there(b.fixed, width))
         if len(rows):
-            one, other = part.evidence(a.fixed[rows]), part.evidence(b.fixed[rows])
+            one, other = part.evidence(a.select(rows)), part.evidence(b.select(rows))
             yield part, rows, part.scheme.common(one, other, part.plan)
 
 
@@ -333,19 +309,23 @@ def scoring(plan: SignalPlan) -> tuple[object, ...]:
 
 
 def sample(text: str, plan: SignalPlan) -> Document:
-    """A text with a title, a vector and a picture made of it."""
+    """A text with a title, a vector, a picture and a record made of it."""
     document = Document("", text, title=text)
     for part in plan.parts:
-        made: Any = part.scheme.sample(text, part.plan).vector
+        made: Any = part.scheme.sample(text, part.plan)
         if part.name == "vector":
-            document = document._replace(vector=made)
+            document = document._replace(vector=made.vector)
+        elif part.name == "record":
+            document = document._replace(fields=made.fields)
         elif part.name == "picture":
-            document = document._replace(picture=np.packbits(np.array(made, np.bool_)).tobytes())
+            document = document._replace(picture=np.packbits(np.array(made.vector, np.bool_)).tobytes())
     return document
 
 
 def _text(evidence: Evidence, plan: SignalPlan) -> Evidence:
     """The evidence of the texts."""
+    if (record := plan.ragged) is not None:
+        evidence = ragged_range(evidence, np.zeros(len(evidence.fixed), np.int64), record.begins(evidence))
     return evidence._replace(fixed=np.ascontiguousarray(evidence.fixed[:, : plan.text.width]))
 
 
@@ -375,7 +355,7 @@ SCHEME = Scheme(
     sample=sample,
     examples=(
         {"scheme_options": {"title": 0.5, "vector": 0.7, "dimension": 24, "picture": 0.8}},
-        {"scheme_options": {"title": 0.5}, "novelty": "words"},
+        {"scheme_options": {"title": 0.5, "record": 0.5, "fields": ("name", "phone")}, "novelty": "words"},
     ),
     probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,

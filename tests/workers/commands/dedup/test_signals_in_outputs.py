@@ -8,14 +8,19 @@ from pathlib import Path
 from dedup_outputs import deduplicated
 from service_world import world_in
 
-SETTINGS = {"scheme": "signals:title=0.6,vector=0.9,dimension=4,picture=0.85"}
+from neardup.documents.document import SIGNALS
+
+SETTINGS = {
+    "scheme": "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,record=0.8,fields=model,price:9,keys=model"
+}
 FIRST = "The ferry to the island leaves at seven and returns before noon, unless fog holds it in the port."
 OTHER = "A minister resigned on Friday after reports of a loan; the premier named her successor at once."
 DOCUMENTS = [
-    {"id": "a", "text": FIRST, "timestamp": 0, "title": "Ferry stays in port", "vector": [1, 2, 3, 4]},
+    {"id": "a", "text": FIRST, "timestamp": 0, "title": "Ferry stays in port", "vector": [1, 2, 3, 4], "model": "M1"},
     {"id": "b", "text": OTHER, "timestamp": 60, "title": "Ferry stays in the port"},
     {"id": "c", "text": OTHER[::-1], "timestamp": 60, "vector": [2, 4, 6, 8.5]},
     {"id": "d", "text": FIRST + "!", "timestamp": 60, "title": "Ferry stays in port"},
+    {"id": "f", "text": FIRST[::-1], "timestamp": 60, "model": "M1", "price": 99},
 ]
 
 
@@ -26,7 +31,7 @@ def test_lines_of_dedup_name_the_signal(tmp_path: Path) -> None:
     out = deduplicated(path, folder=tmp_path, annotate=True, **SETTINGS)
     lines = [json.loads(line)["neardup"] for line in out["kept"].splitlines()]
     assert [(line["status"], line.get("signal")) for line in lines] == [
-        ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None),
+        ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None), ("update", "record"),
     ]  # fmt: skip
 
 
@@ -35,13 +40,17 @@ def test_answers_and_stories_of_the_service_name_the_signal(tmp_path: Path) -> N
     with world_in(tmp_path, **SETTINGS) as world:
         answers = [world.ask("POST", "/v1/check", json=document).json() for document in DOCUMENTS]
         assert [(one["status"], one["signal"]) for one in answers] == [
-            ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None),
+            ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None), ("update", "record"),
         ]  # fmt: skip
     with world_in(tmp_path, **SETTINGS) as world:
         story = world.ask("GET", "/v1/clusters/0").json()
-        assert [(update["id"], update["signal"]) for update in story["updates"]] == [("c", "vector"), ("b", "title")]
+        assert [(update["id"], update["signal"]) for update in story["updates"]] == [
+            ("f", "record"), ("c", "vector"), ("b", "title"),
+        ]  # fmt: skip
         why = world.ask("GET", "/v1/why?a=a&b=c").json()
         assert (why["reason"], why["signal"]) == ("pair", "vector")
+        page = world.ask("GET", "/page/pair.js").text
+        assert all(f" {name}: 'the same " in page for name in SIGNALS)
         again = world.ask(
             "POST", "/v1/check", json=DOCUMENTS[1] | {"id": "e", "text": "Some other words, of which none is known."}
         )

@@ -76,18 +76,22 @@ def test_each_signal_has_its_own_threshold_by_the_pairs_that_have_it(tmp_path):
         for id_, words, vector in sides:
             line = {"id": id_, "text": " ".join(word() for _ in range(20)), "title": " ".join(words)}
             line |= {"vector": vector} if n < 30 else {}
+            line |= {"model": f"M{n}", "name": title[0] if same else word()} if n >= 10 else {}
             documents.append(line | ({"picture": "ff00ff00ff00ff00"} if n == 0 else {}))
         judged.append({"a": f"a{n}", "b": f"b{n}", "same": same})
-    scheme = ("--scheme", "signals:title=0.9,vector=0.99,dimension=2,picture=0.9")
+    scheme = ("--scheme", "signals:title=0.9,vector=0.99,dimension=2,picture=0.9,record=0.9,fields=name,model")
     files = lines_of(tmp_path / "judged", judged), "--documents", lines_of(tmp_path / "documents.jsonl", documents)
     found = found_by(*files, *scheme)["signals"]
-    assert list(found) == ["text", "title", "vector", "picture"]
-    assert [(one["same"], one["different"]) for one in found.values()] == [(20, 20), (20, 20), (15, 15), (1, 0)]
+    assert list(found) == ["text", "title", "vector", "picture", "record"]
+    assert [(one["same"], one["different"]) for one in found.values()] == [
+        (20, 20), (20, 20), (15, 15), (1, 0), (15, 15),
+    ]  # fmt: skip
     assert found["picture"]["threshold"] is found["picture"]["right"] is None
-    for name in ("title", "vector"):
+    for name in ("title", "vector", "record"):
         assert (found[name]["missed"], found[name]["false"]) == (0, 0)
-        assert 0 < found[name]["low"] <= found[name]["threshold"] <= found[name]["high"] < 1
+        assert 0 < found[name]["low"] <= found[name]["threshold"] <= found[name]["high"] <= 1
     assert 0.25 < found["title"]["threshold"] < 0.6
+    assert 0.5 < found["record"]["threshold"] <= 1
     assert 0.1 < found["vector"]["low"] < found["vector"]["high"] < 0.56
     assert found["text"]["missed"] + found["text"]["false"] > 9
     assert "none" in shown_by(*files, *scheme)

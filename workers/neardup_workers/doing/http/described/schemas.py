@@ -112,8 +112,8 @@ _DOCUMENT: dict[str, Schema] = {
     "text": {
         "type": "string",
         "pattern": "\\S",
-        "description": "Text to compare; scheme signals reads title, vector and picture, too, schemes of other things "
-        "tokens, vector or the fields of a record.",
+        "description": "Text to compare; scheme signals reads title, vector, picture and the fields of a record, too, "
+        "schemes of other things tokens, vector or the fields of a record.",
     },
     "timestamp": {
         "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default, "

@@ -11,7 +11,9 @@ const PASSAGES = 4_000;
 
 /** The parameters of two ids; those of a collection name it. */
 // What says that two documents tell one story, if their texts do not.
-export const SAME = { title: 'the same title', vector: 'the same story in other words', picture: 'the same picture' };
+export const SAME = {
+  title: 'the same title', vector: 'the same story in other words', picture: 'the same picture', record: 'the same record',
+};
 
 export const idsOf = (a, b, collection) => new URLSearchParams({ a, b, ...(collection ? { collection } : {}) });
 
