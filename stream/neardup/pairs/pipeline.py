@@ -120,7 +120,7 @@ class Matcher:
         items = rows.items_of(self.shard, by_content=self.scheme.by_content)
         table, size, end, settled = self.table, rows.batch.size, first, self.shard.settled
         is_plain = self.rarity is None
-        find = table.probe_add if is_plain else partial(self.probe_add, rows.batch, removals=rows.removals)
+        find = table.probe_add if is_plain else partial(self.probe_add, rows.batch)
         while True:
             shared = self.shard.fewest(table.oldest), table.limits
             if shared != self._shared:
@@ -136,18 +136,15 @@ class Matcher:
                     self._used, self._own = rows, None
                 return
 
-    def probe_add(
-        self, batch: Batch, items: Items, *, first: int, add: bool, removals: npt.NDArray[np.bool_] | None = None,
-        **options: Any,
-    ) -> Candidates:  # fmt: skip
+    def probe_add(self, batch: Batch, items: Items, *, first: int, add: bool, **options: Any) -> Candidates:
         """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""
         rarity, elements = self.rarity, self.scheme.elements
         if rarity is None or elements is None or not add:
             return self.table.probe_add(items, first=first, add=add, **options)
         rarity.freeze()
         found = self.table.probe_add(items.until(first + rarity.left), first=first, add=add, **options)
-        rows = np.arange(first, found.end)
-        rows = rows if removals is None else rows[~removals[first : found.end]]
+        # Removals have no elements, nor have rows that were damaged.
+        rows = first + np.flatnonzero(np.diff(batch.ragged_starts[first : found.end + 1]))
         rarity.add(*elements(batch.evidence.select(rows), self.config.plan))
         return found
 

@@ -116,7 +116,8 @@ class Rarity:
         self._counts = counts.copy()
 
     def save(self) -> bytes:
-        """The counts, to ``resume`` from."""
+        """The counts, to ``resume`` from, also within a step that has compared all of its documents."""
+        self.freeze()
         counts = np.stack([self._counts, self.weights.counts]).astype("<u4")
         return _HEADER.pack(RARITY_MAGIC, self._documents, len(self.weights.of_count) - 1) + counts.tobytes()
 

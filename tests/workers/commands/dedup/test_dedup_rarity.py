@@ -17,7 +17,6 @@ from neardup_workers.outside.options.documents import BatchOptions, DedupOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.outside.settings.kafka import StreamSettings
-from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.running.commands.batch import corpus, spark
 from neardup_workers.running.commands.dedup import command
 from neardup_workers.running.commands.run import run
@@ -75,7 +74,6 @@ def test_run_writes_the_pairs_of_the_library_and_the_nearest(files: list[Documen
 @pytest.mark.parametrize(
     ("start", "where"),
     [
-        (lambda: ServeSettings(**ASKED), "serve, whose log has no counts"),
         (lambda: StreamSettings(**ASKED), "workers on Kafka"),
         (lambda: corpus.run(BatchOptions(["all.jsonl"], quiet=True), Settings(**ASKED)), "batch"),
         (lambda: spark.run(BatchOptions(["all.jsonl"], quiet=True), Settings(**ASKED)), "batch"),
@@ -85,5 +83,6 @@ def test_run_writes_the_pairs_of_the_library_and_the_nearest(files: list[Documen
 )
 def test_what_has_no_counts_refuses(start: Callable[[], object], where: str, files: list[Document]) -> None:
     """With the value, the rule and the remedy, before a document is read."""
-    with pytest.raises(ConfigError, match=f"measure=jaccard_idf .*not in {where}.*: use run or dedup, or set measure"):
+    said = f"measure=jaccard_idf .*not in {where}.*: use run, dedup or serve, or set measure"
+    with pytest.raises(ConfigError, match=said):
         start()

@@ -9,11 +9,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.settings.declared import ServeOptions
-from neardup_workers.outside.settings.files import Settings, check_unweighted
+from neardup_workers.outside.settings.files import Settings
 from neardup_workers.outside.settings.kafka import StreamSettings
 
 
@@ -53,11 +53,6 @@ class ServeSettings(ServeOptions, Settings):
 
     token: SecretStr | None = Field(default=None, description="token that clients must send")
     webhook_secret: SecretStr | None = Field(default=None, description="secret that signs the events of the web hook")
-
-    @model_validator(mode="after")
-    def _counts_nothing(self) -> ServeSettings:
-        check_unweighted(self, "serve, whose log has no counts")
-        return self
 
     def hook_secret(self) -> str | None:
         """Return the secret of the web hook, ``None`` without a web hook. Raises ``ConfigError`` if it is missing."""

@@ -343,8 +343,8 @@ class Keeper:
             near = [newest(document.id, pairs_of) for document, pairs_of in zip(documents, pairs, strict=True)]
             if self._knows_shared:
                 quotes.store(self.log.writer, rows, near, separate=self.config.separate)
-            window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
-            self.log.expire(self._oldest, table.stream_time - window - self._history if self._history else None)
+            kept = table.stream_time - int((self.config.window_seconds or 0.0) * MICROSECONDS) - self._history
+            self.log.expire(self._oldest, kept if self._history else None, self.matcher.rarity)
             self._ledger.add(lost)
             statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
@@ -382,7 +382,7 @@ class Keeper:
             table.set_stream_time(meta["stream_time"])
         parts: list[tuple[Arrivals, Verdicts]] = []
         gone: dict[bytes, None] = {}
-        for rows in self.log.rows():
+        for rows in self.log.rows(self.matcher.rarity):
             batch, first = batch_of(rows, self.config.plan.width), table.slot_end
             with step(table):
                 self.matcher.match(batch, probe=False)

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.window_message import SIGNED_ELSEWHERE
 from neardup.schemes.config import Config
 from neardup.stories.verdicts.kept import KeptStories
@@ -231,13 +232,16 @@ class Log:
         values = ((*row, checksum(row)) for row in rows)
         self._writer.executemany(f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({marks})", values)
 
-    def expire(self, oldest: int, kept_from: int | None) -> None:
+    def expire(self, oldest: int, kept_from: int | None, rarity: Rarity | None = None) -> None:
         """Expire the rows with places below ``oldest``: the window begins there.
 
         Args:
             oldest: the place of the oldest document of the window.
             kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
+            rarity: the counts of all documents, which are kept when the rows are gone.
         """
+        if rarity is not None:
+            stories.keep_rarity(self._writer, rarity, oldest, self.meta()["places"])
         if kept_from is None:
             if oldest != self._dropped:  # else four tables are searched for nothing
                 stories.expire(self._writer, oldest)
@@ -349,17 +353,22 @@ class Log:
         query = "SELECT content FROM documents WHERE id = ? AND place >= ?"
         return [content for (content,) in self._writer.execute(query, (id_, first))]
 
-    def rows(self) -> Iterator[list[StoredRow]]:
-        """Yield the rows of the window in order, some thousand at a time. Raises ``Failure`` if one is damaged."""
-        query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? ORDER BY place"
+    def rows(self, rarity: Rarity | None = None) -> Iterator[list[StoredRow]]:
+        """Yield the rows of the window in order, some thousand at a time. Before the first one that the stored counts
+        lack, ``rarity`` resumes from these. Raises ``Failure`` if a row or the counts are damaged."""
+        query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? AND place < ? ORDER BY place"
         try:
-            cursor = self._writer.execute(query, (self._oldest(),))
-            while chunk := cursor.fetchmany(4096):
-                rows = [StoredRow(*values[:-1]) for values in chunk]
-                for row, values in zip(rows, chunk, strict=True):
-                    if not is_sound(row, values[-1]):
-                        raise damaged(self.path, f"the row of place {row.place} has another checksum")
-                yield rows
+            oldest, (counted, counts) = self._oldest(), stories.load_rarity(self._writer)
+            for first, end in ((oldest, counted), (max(oldest, counted), PLACE_MAX)):
+                if rarity is not None and counts is not None and first >= counted:
+                    rarity.resume(counts)
+                cursor = self._writer.execute(query, (first, end))
+                while chunk := cursor.fetchmany(4096):
+                    rows = [StoredRow(*values[:-1]) for values in chunk]
+                    for row, values in zip(rows, chunk, strict=True):
+                        if not is_sound(row, values[-1]):
+                            raise damaged(self.path, f"the row of place {row.place} has another checksum")
+                    yield rows
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, str(error)) from None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import locked, unusable
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, blank_damaged, sums_path
 from neardup_workers.outside.store.extra import copying, statements
@@ -76,7 +77,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
-    for statement in statements(Log.schema + copying.SCRIPTS):
+    for statement in statements(Log.schema + stories.RARITY + copying.SCRIPTS):
         target.execute(statement)
     target.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, "version": VERSION}.items())
     query = f"SELECT {FIELDS}, checksum FROM documents"
@@ -105,6 +106,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     # A reader of these leaves out what is damaged.
     of_stories = sum(copying.copy_table(source, target, table) for table in ("stories", "contents"))
     lost = ({"records of stories": of_stories} if of_stories else {}) | copying.copy(source, target)
+    copying.copy_table(source, target, "rarity", stories.is_sound_rarity)
     target.execute("COMMIT")
     return sound, meta["places"] - first - sound, lost
 

@@ -1,18 +1,24 @@
-"""The stories of a log: their records, the ids of their originals, the evidence of their contents and their texts.
+"""The stories of a log: their records, the ids of their originals, the evidence of their contents and their texts; and
+how rare elements are in the stream.
 
 A story may outlive the rows of its documents. So the transaction of a step also stores what the step changed of the
 stories. A story that ended leaves its place alone, as long as the row of its original is in the window: without it,
 that row would be an original that is alone in its story.
+
+Counts of rarity may outlive the documents they count. A start counts the rows of the window again, from the first place
+that the stored counts do not have. So they are stored only when such a row leaves: once a window.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from crc32c import crc32c
 
+from neardup.features.tokens.rarity import Rarity
 from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import PLACE, RECORD_FIELDS
 
@@ -21,6 +27,8 @@ CREATE TABLE stories (cluster INTEGER PRIMARY KEY, id BLOB, record BLOB, checksu
 CREATE INDEX stories_ended ON stories (cluster) WHERE record IS NULL;
 CREATE TABLE contents (place INTEGER PRIMARY KEY, evidence BLOB NOT NULL, checksum INTEGER NOT NULL, text TEXT);
 """
+# The counts of the documents below a place; one row, or none.
+RARITY = "CREATE TABLE rarity (place INTEGER PRIMARY KEY, counts BLOB NOT NULL, checksum INTEGER NOT NULL);\n"
 
 
 def store(writer: sqlite3.Connection, changes: KeptStories, texts: Mapping[int, str]) -> None:
@@ -55,6 +63,30 @@ def store(writer: sqlite3.Connection, changes: KeptStories, texts: Mapping[int, 
 def expire(writer: sqlite3.Connection, oldest: int) -> None:
     """Remove the places of ended stories below the oldest place of the window."""
     writer.execute("DELETE FROM stories WHERE record IS NULL AND cluster < ?", (oldest,))
+
+
+def keep_rarity(writer: sqlite3.Connection, rarity: Rarity, oldest: int, places: int) -> None:
+    """Store the counts, of all documents below ``places``, if a row that the stored ones lack leaves the window, which
+    begins at the place ``oldest``."""
+    [counted] = writer.execute("SELECT coalesce(max(place), 0) FROM rarity").fetchone()
+    if oldest > counted:
+        data = rarity.save()
+        writer.execute("DELETE FROM rarity")
+        writer.execute("INSERT INTO rarity VALUES (?, ?, ?)", (places, data, crc32c(data)))
+
+
+def load_rarity(source: sqlite3.Connection) -> tuple[int, bytes | None]:
+    """Return the first place whose document the stored counts do not have, and the counts, ``None`` without any. Raises
+    ``sqlite3.DatabaseError`` if they are damaged."""
+    row = source.execute("SELECT * FROM rarity").fetchone() or (0, None)
+    if row[1] is not None and not is_sound_rarity(row):
+        raise sqlite3.DatabaseError("the counts of rarity have another checksum")
+    return row[0], row[1]
+
+
+def is_sound_rarity(row: Sequence[Any]) -> bool:
+    """Whether a row of ``rarity`` has its checksum."""
+    return _is_sound(*row[1:])
 
 
 def load(source: sqlite3.Connection) -> KeptStories:

@@ -1,4 +1,5 @@
-"""Tables in addition to those of the window, in the same file and the same transactions. They decide nothing.
+"""Tables in addition to those of the window, in the same file and the same transactions. They decide nothing, but
+for the counts of rarity.
 
 A store that lacks them, because it is new or a copy, gets them when it is opened, filled from its window. So its
 version does not count them.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 
+from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.extra import audit, desk, feeds, growth, identity, outbox, quotes, sources, words
 
 # The first table of each script -> the script, and what fills its tables.
@@ -21,6 +23,7 @@ _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "identity": (identity.TABLES, identity.fill),
     "growth": (growth.TABLES, growth.fill),
     "quotes": (quotes.TABLES, None),
+    "rarity": (stories.RARITY, None),
     "headlines": (words.TABLES, words.fill),
 }
 
