@@ -82,7 +82,7 @@ def of_topics(folder: Path) -> dict[str, Shown]:
         np.array([0, 0.9, 0.9], np.float32), none, none, np.array([-1, 0, 0]), n == 2, n > 2,
         none, np.zeros(3, np.float32), np.zeros(3, np.int64), np.zeros(3, np.uint8),
     )  # fmt: skip
-    [run] = encode_runs(DecidedRows(n, rows, verdicts, [None, b"a", b"a"], n > 2, n, np.full(3, np.nan), n))
+    [run] = encode_runs(DecidedRows(n, rows, verdicts, [None, b"a", b"a"], n > 2, n, n, np.full(3, np.nan), n))
     lines = parse_run(run.value)
     again = decided_rows(0, lines, 0).verdicts
     deployment = Deployment(folder / "view")

@@ -91,7 +91,7 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
         np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags,
         places, (places / 9).astype(np.float32), places, (places % 5).astype(np.uint8),
     )  # fmt: skip
-    decided = DecidedRows(places, rows, verdicts, ids, places > 2, times, ranks, times)
+    decided = DecidedRows(places, rows, verdicts, ids, places > 2, times, times, ranks, times)
     lines = [
         line + b"\n"
         for run in encode_runs(decided, separate=collection is not None)
