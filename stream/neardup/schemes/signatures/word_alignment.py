@@ -15,7 +15,7 @@ Source: for the end of an extension, Zhang, Schwartz, Wagner, Miller, "A greedy 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,14 +55,16 @@ _WORDS_MIN = 3
 
 class _Scratch(NamedTuple):
     """What an alignment needs: a row of a band; positions of selected seeds of the older text; a table of the seeds of
-    the newer text, with the entry of each; for each entry the pair that used it last, and positions of the older text;
-    whether a seed of the table may begin so; how often a part has the word of each code."""
+    the newer text, with the entry of each; for each entry its first and last word, the pair that used it last, and
+    positions of the older text; whether a seed of the table may begin so; how often a part has the word of each
+    code."""
 
     row: npt.NDArray[np.int32]
     older: npt.NDArray[np.int32]
     seeds: npt.NDArray[np.uint64]
     is_used: npt.NDArray[np.bool_]
     entries: npt.NDArray[np.int32]
+    ends: Annotated[npt.NDArray[np.int32], "[,]"]
     pairs: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int32]
     positions: npt.NDArray[np.int32]
@@ -90,7 +92,8 @@ def aligned(newer: Ordered, older: Ordered, score_min: float) -> tuple[npt.NDArr
     scratch = _Scratch(
         np.empty(ROW, np.int32), np.empty(most[1], np.int32),
         np.empty(entries, np.uint64), np.zeros(entries, np.bool_),
-        np.empty(most[0], np.int32), np.empty(entries, np.int64), np.empty(entries, np.int32),
+        np.empty(most[0], np.int32), np.empty((entries, 2), np.int32),
+        np.empty(entries, np.int64), np.empty(entries, np.int32),
         np.empty(entries * _OCCURRENCES, np.int32), np.empty(1 << _FILTER_BITS, np.bool_),
         np.zeros(CODES, np.int32),
     )  # fmt: skip
@@ -105,9 +108,9 @@ def _align(newer, older, score_min, scratch, parts, seeds, count):
     for pair in range(len(seeds)):
         if pair == 0 or not _is_same(newer, pair):
             selected, mask = _fill_table(newer, pair, scratch)
-        seeds[pair] = _meet(older, pair, scratch, selected, mask)
+        seeds[pair], first, last = _meet(older, pair, scratch, selected, mask)
         if seeds[pair]:
-            at = _parts(newer, older, pair, score_min, scratch, selected, parts, at)
+            at = _parts(newer, older, pair, score_min, scratch, (first, last), parts, at)
     count[0] = at
 
 
@@ -140,8 +143,8 @@ def _fill_table(texts, i, scratch):
         scratch.filter[_begin(texts.units, first + n, texts.mask)] = True
         at = _entry(scratch, h, mask)
         if not scratch.is_used[at]:
-            scratch.is_used[at], scratch.seeds[at], scratch.pairs[at] = True, h, -1
-        scratch.entries[n] = np.int32(at)
+            scratch.is_used[at], scratch.seeds[at], scratch.pairs[at], scratch.ends[at, 0] = True, h, -1, n
+        scratch.entries[n], scratch.ends[at, 1] = np.int32(at), n
     return count, mask
 
 
@@ -162,8 +165,9 @@ def _entry(scratch, h, mask):
 
 @inner
 def _meet(older, pair, scratch, selected, mask):
-    """Note for each seed of the table where it is selected in the older text; return how many seeds are."""
-    first, words, met = older.starts[pair], older.words[pair], np.int32(0)
+    """Note for each seed of the table where it is selected in the older text; return how many seeds are, and the first
+    and the last word of the newer text that begins one."""
+    first, words, met, ends = older.starts[pair], older.words[pair], np.int32(0), (np.int32(selected), np.int32(-1))
     begin, listed = selected_list(older, pair) if words > LISTED_WORDS else (np.int64(0), np.int64(0))
     if listed > _SEARCH_FACTOR * selected:
         for n in range(selected):
@@ -172,10 +176,11 @@ def _meet(older, pair, scratch, selected, mask):
                 found = _search(older, first, begin, listed, scratch.seeds[at])
                 while found < listed and _hash_at(older, first, begin, found) == scratch.seeds[at]:
                     met += _note(scratch, at, pair, listed_position(older.units, begin, found))
+                    ends = min(ends[0], scratch.ends[at, 0]), max(ends[1], scratch.ends[at, 1])
                     if scratch.counts[at] == _OCCURRENCES:
                         break
                     found += 1
-        return met
+        return met, ends[0], ends[1]
     for n in range(selected_positions(older, pair, scratch.older)):
         position = scratch.older[n]
         if not scratch.filter[_begin(older.units, first + position, older.mask)]:
@@ -183,7 +188,8 @@ def _meet(older, pair, scratch, selected, mask):
         at = _entry(scratch, seed_hash(older.units, first + position, older.mask), mask)
         if scratch.is_used[at]:
             met += _note(scratch, at, pair, position)
-    return met
+            ends = min(ends[0], scratch.ends[at, 0]), max(ends[1], scratch.ends[at, 1])
+    return met, ends[0], ends[1]
 
 
 @inlined
@@ -217,12 +223,12 @@ def _search(texts, first, begin, listed, wanted):
 
 
 @inner
-def _parts(newer, older, pair, score_min, scratch, selected, parts, at):
-    """Write the parts of a pair from ``at`` on; return where the next ones begin."""
+def _parts(newer, older, pair, score_min, scratch, ends, parts, at):
+    """Write the parts of a pair from ``at`` on; return where the next ones begin. Its seeds begin between two words."""
     sides = newer.units, newer.starts[pair], older.units, older.starts[pair], newer.mask
     n_words, o_words, passed, refused = newer.words[pair], older.words[pair], np.int64(0), np.int64(0)
     left = _ROWS_A_WORD * n_words + _ROWS_FREE
-    for n in range(selected):
+    for n in range(ends[0], ends[1] + 1):
         entry, i = np.int64(scratch.entries[n]), np.int64(n)
         if i < passed or scratch.pairs[entry] != pair:
             continue
