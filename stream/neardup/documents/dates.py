@@ -2,14 +2,16 @@
 
 No part of a date is guessed. A form is read only if everybody who writes it means the same time: ISO 8601, the dates of
 mail and of feeds (RFC 822 to 5322) with the names of months and days in English, those of C (``ctime``), and a year
-that comes first. So 3/4/2016 is none, and so is a zone whose name stands for several, such as IST. Without a zone a
-time is UTC.
+that comes first, with the signs of China, Japan and Korea as well. So 3/4/2016 is none, and so is a zone whose name
+stands for several, such as IST. Without a zone a time is UTC. Marks of direction, other digits and other blanks change
+nothing.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -42,6 +44,15 @@ _FORMS = (
     rf"{_WEEKDAY}?{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}}){_BEHIND}",
     rf"{_WEEKDAY}?{_MONTH}\s+{_DAY}\s+{_TIME}\s+(?:{_ZONE}\s+)?(?P<year>\d{{4}})",
 )
+# Signs behind the parts of a date whose year comes first, and halves of a day before a time -> what other dates have.
+_SIGNS = (
+    (r"(?<=\d)\s*[年月년월]\s*(?=\d)", "-"), (r"(?<=\d)\s*[日일]", " "),
+    (r"(?<=\d)\s*[時时시分분]\s*(?=\d)", ":"), (r"(?<=:\d\d)\s*[分秒분초]", ""),
+    (r"\A\s*(\d{4})\. (\d{1,2})\. (\d{1,2})\.", r"\1-\2-\3"),
+    (r"\s*\([月火水木金土日월화수목금토일]\)", " "),
+    (r"(?:午前|上午|오전)\s*(\d[\d:]*)", r"\1 am"), (r"(?:午後|下午|오후)\s*(\d[\d:]*)", r"\1 pm"),
+)  # fmt: skip
+_HYPHENS = ("\u2010", "\u2212")
 # A year, and perhaps a month of it.
 _YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 # A time further ahead of the clock is wrong: clocks and zones differ by less.
@@ -84,7 +95,17 @@ def date_seconds(text: str) -> float | None:
                 return _seconds(found.groupdict())
             except (ValueError, OverflowError):
                 return None
-    return None
+    plain = "" if text.isascii() else _plain(text)
+    return date_seconds(plain) if plain.isascii() and plain else None
+
+
+def _plain(text: str) -> str:
+    """Return a date without marks of direction, with the digits, blanks and signs of other dates."""
+    parts = (part for part in unicodedata.normalize("NFKC", text) if unicodedata.category(part) != "Cf")
+    plain = "".join("-" if part in _HYPHENS else str(unicodedata.decimal(part, part)) for part in parts)
+    for sign, other in _SIGNS:
+        plain = re.sub(sign, other, plain)
+    return plain
 
 
 def date_text(text: str) -> str | None:
