@@ -81,3 +81,12 @@ def test_line_feeds_are_counted_together(program: Program) -> None:
     """A hundred million line feeds in a small compressed file took minutes, because each was a line of its own."""
     done = program.code(LINE_FEEDS)
     assert done.stdout.split() == [b"3", b"1000002", b"True"], done.stderr
+
+
+def test_what_is_too_long_is_refused_with_the_bound(program: Program, tmp_path: Path) -> None:
+    """The setting was named, and neither its value nor what the text has."""
+    (tmp_path / "in.jsonl").write_text(json.dumps({"id": "a", "text": "x" * 3_000}) + "\n" + "y" * 5_000 + "\n")
+    bounds = ("--set", "text_characters_max=2000", "--set", "line_bytes_max=4000")
+    said = program.run("run", "in.jsonl", *bounds, cwd=tmp_path).stderr
+    assert b"(it has 3,000 characters, at most 2,000 are read: --set text_characters_max=NUMBER)" in said
+    assert b"(at most 4,000 are read: --set line_bytes_max=NUMBER)" in said

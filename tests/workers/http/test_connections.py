@@ -303,3 +303,54 @@ def test_a_connection_is_closed_some_time_after_a_check():
             assert await closed(reader)
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_an_answer_to_a_body_that_is_not_read_arrives_though_the_connection_closes():
+    """``urllib`` sends all of a body before it reads; with bytes unread the end was a reset, and the answer lost."""
+
+    async def run():
+        async with listening(10, FOREVER) as connect:
+            reader, writer = await connect(HEAD + b"Connection: close\r\nContent-Length: 9000000\r\n\r\n")
+            for _ in range(9):
+                writer.write(b"x" * 1_000_000)
+                await writer.drain()
+            assert (await reader.read()).endswith(b"ok")
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_a_body_that_never_ends_holds_no_connection_that_closes():
+    """The wait for its rest has a bound."""
+
+    async def run():
+        async with listening(10, 0.1) as connect:
+            reader, _ = await connect(HEAD + b"Connection: close\r\nContent-Length: 9\r\n\r\nx")
+            assert await answered(reader)
+            assert await closed(reader)
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "counts"),
+    [
+        ("http://127.0.0.1:84/x", "evil.example", "127.0.0.1:84"),
+        ("http://u@evil.example/x?u=http://localhost/", "localhost", "evil.example"),
+        ("/x?u=http://evil.example/", "localhost", "localhost"),
+    ],
+)
+def test_a_host_in_the_target_is_the_one_that_counts(target, host, counts):
+    """As a proxy sends it: RFC 9112 ignores the header Host then."""
+    hosts = []
+
+    async def named(scope, receive, send):
+        hosts.extend(value.decode() for name, value in scope["headers"] if name == b"host")
+        await application(scope, receive, send)
+
+    async def run():
+        async with listening(10, FOREVER, named) as connect:
+            reader, _ = await connect(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert await answered(reader)
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert hosts == [counts]

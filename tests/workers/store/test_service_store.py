@@ -188,3 +188,14 @@ def test_a_check_writes_few_pages(tmp_path):
     pages = (sizes[-1] - sizes[99]) / 200 / PAGE_BYTES
     assert pages < 16
     closed(keeper)
+
+
+def test_a_store_of_another_signing_says_why_once_and_stays_as_it_is(tmp_path, caplog):
+    """Not that its verdicts stay and the settings of now decide, before it refuses; that is said of matching alone."""
+    closed(opened(tmp_path, ServeSettings()))
+    with pytest.raises(Failure, match="made with another signing"):
+        opened(tmp_path, ServeSettings(threshold=0.6))
+    closed(opened(tmp_path, ServeSettings()))
+    assert not caplog.messages
+    closed(opened(tmp_path, ServeSettings(bucket_candidates_max=77)))
+    assert len(caplog.messages) == 1

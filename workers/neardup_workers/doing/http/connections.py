@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -74,10 +75,28 @@ def connection_type(waiting_max: int, head_seconds_max: float) -> type[HttpTools
     return Connection
 
 
+class _Late:
+    """A transport that closes when the rest of a body is read: with bytes unread a client would get a reset, and never
+    the answer. Its wait has the bound of all waits."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection.transport, name)
+
+    def close(self) -> None:
+        self._connection.closes = True
+        if self._connection.is_read:
+            self._connection.transport.close()
+
+
 class _Connection(HttpToolsProtocol):
-    """A connection that a request can end at once, without reading the rest of its body."""
+    """A connection that a request can end at once, without reading the rest of its body. ``is_read``: all of its last
+    request has come; ``closes``: it ends then."""
 
     _waiting: _Waiting
+    closes = is_read = False
     _come = _body = 0  # bytes that have come of a request without an end, and those of its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -105,11 +124,18 @@ class _Connection(HttpToolsProtocol):
             self.send_400_response(f"A head has at most {_HEAD_BYTES_MAX:,} bytes.")
 
     def on_headers_complete(self) -> None:
-        """Begin the answer; a request of HTTP/1.1 names one host, or it is no request and the parser stops."""
+        """Begin the answer; a request of HTTP/1.1 names one host, or it is no request and the parser stops. A host in
+        the target is the one that counts (RFC 9112, 3.2.2)."""
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise ValueError("a request names one host")
+        if b"://" in self.url and not self.url.startswith(b"/"):
+            authority = self.url.partition(b"://")[2].partition(b"/")[0].rpartition(b"@")[2]
+            self.headers[:] = [*(one for one in self.headers if one[0] != b"host"), (b"host", authority)]
+        self.is_read = False
         super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            self.cycle.transport = _Late(self)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
@@ -120,7 +146,9 @@ class _Connection(HttpToolsProtocol):
         """Say that the body is ``whole``: who reads it need not bound the time that it takes."""
         self._come = self._body = 0
         super().on_message_complete()
-        self.scope["whole"] = True  # type: ignore[typeddict-unknown-key]
+        self.scope["whole"] = self.is_read = True  # type: ignore[typeddict-unknown-key]
+        if self.closes:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless the client has sent it already."""

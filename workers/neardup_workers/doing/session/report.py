@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from neardup.documents.document import REASONS
+from neardup.documents.document import REASONS, Document
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.window import COUNTERS
@@ -290,6 +290,18 @@ def name_of(entry: Entry) -> str:
 def sentence_of(entry: Entry, reason: str) -> str:
     """Return the position of a refused entry, and the reason."""
     return f"{name_of(entry)}: {entry.says or _SENTENCES[reason]}"
+
+
+def with_bound(entry: Entry, reason: str, settings: object) -> Entry:
+    """Return a refused entry whose sentence has the bound of the setting that it ends with, and what a text has."""
+    sentence = _SENTENCES.get(reason, "")
+    setting = sentence.rpartition(" ")[2]
+    bound = getattr(settings, setting, None) if setting.endswith("_max") else None
+    if entry.says or not isinstance(bound, int | float):
+        return entry
+    text = entry.found.text if isinstance(entry.found, Document) else ""
+    has = f"it has {len(text):,} characters, " if reason == "text_too_long" and text else ""
+    return entry._replace(says=f"{sentence} ({has}at most {bound:,} are read: --set {setting}=NUMBER)")
 
 
 def _fields(entry: Entry) -> str:

@@ -34,7 +34,7 @@ from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable
 from neardup.window.window import bound
 from neardup_workers.doing.session.checks import check_follow, check_origin
-from neardup_workers.doing.session.report import Rejects, Report, sentence_of, sentences, summary_of
+from neardup_workers.doing.session.report import Rejects, Report, sentence_of, sentences, summary_of, with_bound
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import check_outputs, write_summary
 from neardup_workers.outside.outputs.table_file import reject_table
@@ -295,6 +295,7 @@ class Session:
         self._refuse(entry, reason, written=False)
 
     def _refuse(self, entry: Entry, reason: str, *, written: bool) -> None:
+        entry = with_bound(entry, reason, self.settings)
         self.report.refuse(entry, reason)
         if not written:
             self.rejects.write(entry, reason)

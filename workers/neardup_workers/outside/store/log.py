@@ -120,16 +120,8 @@ class Log:
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
         stored = self.meta()
-        if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
-            logging.getLogger(__name__).warning(
-                "%s was made with other settings of matching, or by another version: its verdicts stay as they are, "
-                "and later documents are decided by the settings of now", self.path,
-            )  # fmt: skip
-            with suppress(sqlite3.OperationalError):  # on a full disk, the next start says it again
-                self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
-            stored["matching"] = fingerprints["matching"]
         for name, value in {**fingerprints, "version": VERSION}.items():
-            if stored.get(name) != value:
+            if name != "matching" and stored.get(name) != value:
                 named = ""
                 if name == "signing" and self._config is not None and "settings" in stored:
                     named = self._config.signed_otherwise(json.loads(stored["settings"]))
@@ -139,6 +131,13 @@ class Log:
                     "with the settings and the minor version of Python that it was made with, name another --state, or "
                     "sign its texts again (serve migrate)",
                 )
+        if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
+            logging.getLogger(__name__).warning(
+                "%s was made with other settings of matching, or by another version: its verdicts stay as they are, "
+                "and later documents are decided by the settings of now", self.path,
+            )  # fmt: skip
+            with suppress(sqlite3.OperationalError):  # on a full disk, the next start says it again
+                self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
         if self._config is not None:
             self._keep(self._config, stored)
 
