@@ -337,7 +337,7 @@ def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Item
     if config.separate or not scheme.banded:
         return table_items(batch, bucket_keys(batch, config))
     seeds, items = band_seeds(plan.tuning.bands, plan.seed), used
-    if items is None or items.fixed is not batch.fixed or items.ids is not batch.ids:
+    if items is None or not (items.fixed is batch.fixed and items.ids is batch.ids and items.times is batch.times):
         items = _blank_items(batch, len(seeds) * len(batch.times), 0, used)
     _fill_banded(batch, seeds, *items[:6])
     return items

@@ -175,9 +175,8 @@ class Ledger(Readings):
 
     def _begin(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
         begins = ((reports.statuses == ORIGINAL) & ~reports.late).tolist()
-        places, arrivals, dates, at = (
-            column.tolist() for column in (reports.clusters, reports.arrivals, reports.dates, hours)
-        )
+        places, arrivals = reports.clusters.tolist(), reports.arrivals.tolist()
+        dates, at = reports.dates.tolist(), hours.tolist()
         for place in compress(places, begins) if "story" in self._stored else ():
             self._note("story", (place,))
         sources = reports.sources
@@ -186,7 +185,7 @@ class Ledger(Readings):
 
     def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
         """Count the documents that join stories, in order of arrival."""
-        joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
+        joins = (((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late).nonzero()[0]
         if not len(joins):
             return
         columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, hours)

@@ -25,6 +25,7 @@ from neardup.stories.verdicts.records import (
     CONTENT_ROW,
     CONTENTS,
     HEAD,
+    NO_CHANGES,
     OWN,
     PLACE,
     RECORD_FIELDS,
@@ -55,8 +56,13 @@ class KeptStories(NamedTuple):
     dropped: Sequence[int] = ()
 
 
+_NOTHING = KeptStories(np.empty((0, RECORD_FIELDS), np.int64), {}, {})
+
+
 def changed(changes: Changes, evidence: _Evidence, ids: _Ids) -> KeptStories:
     """Return what a step changed; ``evidence`` and ``ids`` return those of rows of the window."""
+    if changes is NO_CHANGES:  # so it is for most documents
+        return _NOTHING
     named = changes.begun_rows != NONE
     names = dict(zip(changes.begun[named].tolist(), ids(changes.begun_rows[named]), strict=True))
     parts = evidence(changes.added) if len(changes.added) else []
@@ -156,6 +162,8 @@ _ROWS, _PLACES = (slice(HEAD + field, RECORD_FIELDS, CONTENT) for field in (CONT
 def with_places(records: _Longs, first: int, offset: int) -> _Longs:
     """Return records that name documents by places; row ``n`` has the place ``n + offset``, and rows begin at
     ``first``."""
+    if not len(records):
+        return records
     out = records.copy()
     out[:, OWN] = np.where(records[:, OWN] >= first, records[:, OWN] + offset, NONE)
     out[:, _ROWS] = records[:, _PLACES]

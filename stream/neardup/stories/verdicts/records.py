@@ -255,7 +255,7 @@ class Changes(NamedTuple):
     records: npt.NDArray[np.int64] = _NO_RECORDS
 
 
-_NO_CHANGES = Changes()
+NO_CHANGES = Changes()
 
 
 def empty() -> Stories:
@@ -315,7 +315,7 @@ def collect(columns: Columns) -> npt.NDArray[np.int64]:
 def changes(columns: Columns) -> Changes:
     """Return what the step changed so far."""
     if not columns.state.item(JOURNAL):
-        return _NO_CHANGES
+        return NO_CHANGES
     journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
     contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
     stories, counts = np.empty((3, len(journal), 2), np.int64), np.zeros(5, np.int64)

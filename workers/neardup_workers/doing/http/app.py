@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -101,12 +100,12 @@ def publisher(
 
     def publish(answers: list[Answer]) -> None:
         observer.sample("service_step_documents", [len(answers)])
-        said = [(each.refused, each.verdict) for each in answers]
-        statuses = (
-            "refused" if no else "repeated" if verdict["repeated"] else verdict["status"] for no, verdict in said
-        )
-        for status, count in Counter(statuses).items():
-            observer.count("service_answers", count, str(status))
+        counts: dict[str, int] = {}
+        for each in answers:
+            status = "refused" if each.refused else "repeated" if each.verdict["repeated"] else each.verdict["status"]
+            counts[status] = counts.get(status, 0) + 1
+        for status, count in counts.items():
+            observer.count("service_answers", count, status)
         events.publish(verdicts_of(answers), take_repeating())
 
     return publish

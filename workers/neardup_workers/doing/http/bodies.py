@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.documents.document import Document
@@ -99,19 +99,25 @@ def decoding(
 async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...]) -> bytes:
     """Return the body of a request. Raises ``Refused`` if it has another type, is too large, takes too long, or if the
     requests hold too much together."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    headers = dict(request.scope["headers"])
+    given = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
     if given not in types:
         raise Refused("content_type", "Content-Type", f"it is {given or 'missing'}; set it to {' or '.join(types)}")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         raise Refused("encoding", "Content-Encoding")
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limits.body_bytes_max:
-        raise Refused("body_too_large", detail=f"it has {length} bytes, at most {limits.body_bytes_max:,} are taken")
-    body = bytearray()
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > limits.body_bytes_max:
+        said = f"it has {length.decode()} bytes, at most {limits.body_bytes_max:,} are taken"
+        raise Refused("body_too_large", detail=said)
+    body, goes_on = bytearray(), True
     try:
         # A timer of each body that is there already would cost as much as reading it.
         async with nullcontext() if "whole" in request.scope else asyncio.timeout(limits.body_seconds_max):
-            async for part in request.stream():
+            while goes_on:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part, goes_on = message.get("body", b""), message.get("more_body", False)
                 request.scope["hold"](len(part))
                 body += part
                 if len(body) > limits.body_bytes_max:

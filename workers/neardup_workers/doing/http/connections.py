@@ -126,7 +126,7 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin the answer; a request of HTTP/1.1 names one host, or it is no request and the parser stops. A host in
         the target is the one that counts (RFC 9112, 3.2.2)."""
-        hosts = sum(name == b"host" for name, _ in self.headers)
+        hosts = [name for name, _ in self.headers].count(b"host")
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise ValueError("a request names one host")
         if b"://" in self.url and not self.url.startswith(b"/"):

@@ -31,15 +31,17 @@ class Degrading:
     def __init__(
         self, observer: Metrics, before: Mapping[str, int] | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._observer, self._before, self._now = observer, dict(before or {}), now
+        self._observer, self._now = observer, now
+        self._counted = {name: (before or {}).get(name, 0) for name in OF_SERVICE}
         self._waiting: dict[str, float] = {}
         self._said: dict[str, float] = {}
 
     def table(self, counts: Mapping[str, int]) -> None:
         """Take the counters of the table, as they are after a step."""
-        for name in counts.keys() & OF_SERVICE:
-            grown = counts[name] - self._before.get(name, 0) - self._observer.value(name)
+        for name, counted in self._counted.items():
+            grown = counts.get(name, counted) - counted
             if grown > 0:
+                self._counted[name] = counted + grown
                 self._observer.count(name, grown)
                 if name in _SENTENCES:
                     self._say(name, grown)

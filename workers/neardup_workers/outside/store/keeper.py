@@ -125,13 +125,12 @@ class Keeper:
         signed = self.blocked.refuse(self.signer.sign(documents))
         refused = {refusal.position: refusal.reason for refusal in signed.refusals}
         accepted = accepted_of(documents, signed.refusals)
-        lost = _NOTHING_LOST
-        if refused:
-            lost = refusals([source_of(documents[position]) or "" for position in refused], self._present())
-        answers = iter(self._added(accepted, signed._replace(refusals=[]), lost) if accepted else ())
+        lost = refusals([source_of(documents[n]) or "" for n in refused], self._present()) if refused else _NOTHING_LOST
+        answers = iter(self._added(accepted, signed, lost) if accepted else ())
         if not accepted:
             with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
                 self._ledger.add(lost)
+        self.signer.fill_again(signed)
         return [
             Answer(str(document.id), refused[position]) if position in refused else next(answers)
             for position, document in enumerate(documents)
@@ -311,7 +310,8 @@ class Keeper:
             return signed
         times = np.array([self._present()] * signed.batch.size, np.int64)
         times.flags.writeable = False  # as all columns of a batch: another mix would compile the kernels again
-        return signed._replace(batch=signed.batch._replace(times=times))
+        ids, id_starts, _, contents, fixed, ragged, starts = signed.batch
+        return Signed(Batch(ids, id_starts, times, contents, fixed, ragged, starts), *signed[1:])
 
     def _present(self) -> int:
         """The time of arrival in microseconds, ``NO_TIME`` without a clock."""
@@ -334,10 +334,10 @@ class Keeper:
 
         self.log.keep_room()
         with self._step():
+            (accepted := np.empty(len(documents), np.bool_)).fill(True)
             decided = self._decider.decide_columns(
-                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at],
-                references_of(documents), named=True,
-            )  # fmt: skip
+                accepted, signed, seen, lambda at: [documents[n].text for n in at], references_of(documents), named=True
+            )
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             self._store(rows, [document.text for document in documents] if self._keep_texts else ())
             near = [newest(document.id, pairs_of) for document, pairs_of in zip(documents, pairs, strict=True)]
@@ -346,9 +346,9 @@ class Keeper:
             kept = table.stream_time - int((self.config.window_seconds or 0.0) * MICROSECONDS) - self._history
             self.log.expire(self._oldest, kept if self._history else None, self.matcher.rarity)
             self._ledger.add(lost)
-            statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
+            found, sources_of = decided.verdicts, [one[0] or "" for one in shown]
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
-            self._ledger.add(Reports([source or "" for source, *_ in shown], statuses, clusters, late, *when))
+            self._ledger.add(Reports(sources_of, found.statuses, found.clusters, found.late, *when))
         for one in losses:
             self.losses.add(*one)
         self.canaries.after(documents, batch)
@@ -367,8 +367,7 @@ class Keeper:
     @property
     def _oldest(self) -> int:
         """The place of the oldest document of the table."""
-        table = self.matcher.table
-        return self._decider.places - (table.slot_end - table.oldest)
+        return self._decider.places - self.matcher.table.documents
 
     def _rows(
         self, batch: Batch, dates: npt.NDArray[np.int64], decided: Decided, shown: Sequence[Shown]

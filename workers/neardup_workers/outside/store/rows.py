@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +83,9 @@ _COLUMNS = tuple(
     if field.name in StoredRow._fields
 )
 _NO_TIME = int(NO_TIME)
+_in_order = itemgetter(*StoredRow._fields)
+# ``StoredRow._make`` without its call of Python for each row.
+_new_row = partial(tuple.__new__, StoredRow)
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -168,14 +173,13 @@ def stored_rows(
     """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged version has the answer
     of the version before, which ``row_at`` returns by its place."""
     verdicts, first = decided.verdicts, decided.first_place
-    here = verdicts.originals >= 0
-    values = stored_columns(verdicts)
+    values, originals = stored_columns(verdicts), verdicts.originals.tolist()
     # An original whose versions have all left the window is named by its story.
     values["original"] = [
-        None if original == NONE else cluster
-        for original, cluster in zip(verdicts.originals.tolist(), values["cluster"], strict=True)
+        None if original == NONE else cluster for original, cluster in zip(originals, values["cluster"], strict=True)
     ]
-    if here.any():  # of few documents
+    if max(originals) >= 0:  # of few documents
+        here = verdicts.originals >= 0
         places = decisions.places(verdicts.originals[here]).tolist()
         for n, place in zip(np.flatnonzero(here).tolist(), places, strict=True):
             values["original"][n] = place if place >= 0 else None
@@ -199,14 +203,14 @@ def stored_rows(
         "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
         "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
         "answered": answered,
-        "gone": repeat(0, batch.size),
+        "gone": repeat(0),
         "date": [None if date == _NO_TIME else date for date in dates.tolist()],
         "source": [source for source, _, _ in shown],
         "url": [url for _, url, _ in shown],
         "title": [title for _, _, title in shown],
         "more": more_of(verdicts, decided.ids, decided.new),
     }
-    return list(map(StoredRow, *(columns[name] for name in StoredRow._fields)))
+    return list(map(_new_row, zip(*_in_order(columns), strict=False)))  # some repeat without an end
 
 
 def more_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords) -> list[str | None]:
@@ -225,11 +229,15 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
 
 def stored_columns(verdicts: Verdicts) -> dict[str, list[Any]]:
     """Return the columns of rows that verdicts decide; ``originals`` stay as they are."""
-    flags = zip(*((getattr(verdicts, name) * bit).tolist() for name, bit in _BITS.items()), strict=True)
-    columns: dict[str, list[Any]] = {"flags": list(map(sum, flags))}
+    count = len(verdicts.statuses)
+    columns: dict[str, list[Any]] = {"flags": (verdicts.equal * EQUAL + verdicts.late * LATE).tolist()}
     for name, column, none in _COLUMNS:  # lists: an array of each column would take longer for the few of a step
         values = getattr(verdicts, column).tolist()
-        columns[name] = values if none is None else [None if value <= none else value for value in values]
+        if none is not None and values.count(none) == count:  # as most columns of documents that repeat nothing
+            values = [None] * count
+        elif none is not None:
+            values = [None if value <= none else value for value in values]
+        columns[name] = values
     return columns
 
 

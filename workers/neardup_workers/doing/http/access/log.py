@@ -7,10 +7,11 @@ A line has no id of a document and no query: what was removed is in no log. The 
 from __future__ import annotations
 
 import json
+import os
 import re
-import secrets
 import sys
 import time
+from binascii import hexlify
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -53,7 +54,7 @@ class RequestLog:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         given = dict(scope["headers"]).get(_HEADER, b"")
-        name = given if _ID.fullmatch(given) else secrets.token_hex(8).encode()
+        name = given if _ID.fullmatch(given) else hexlify(os.urandom(8))
         started, status, size = time.perf_counter(), 0, 0
 
         async def sent(message: Message) -> None:
