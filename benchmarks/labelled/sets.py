@@ -69,7 +69,7 @@ _CITATION = _records("title", "authors", "year", "kind", options=",shingled=titl
 _WEIGHED_WORK = _records("title:100:0.1", "authors:50:0.02", "year:100:100", options=",shingled=title")
 _WEIGHED_CITATION = _records("title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100", options=",shingled=title")
 _OFFERS: Settings = {"shingles": "words", "k": 1, "scheme": "prefix"}
-_BY_RARITY: Settings = {"scheme": "one_permutation", "k": 3, "verify": "exact", "measure": "jaccard_idf"}
+_BY_RARITY: Settings = {"scheme": "one_permutation", "verify": "exact", "measure": "jaccard_idf"}
 _EXACT_TEXTS = tuple(one for row in _SHINGLES for one in _at({**row, "scheme": "prefix"}, _TEXT_THRESHOLDS))
 _FEBRL: dict[str, Any] = {
     "measure": F1, "default": _PERSON, "choices": _at(_PERSON),
@@ -122,7 +122,11 @@ SETS: dict[str, LabelledSet] = {
     ),
     "abt-buy": LabelledSet(
         "Abt-Buy: 2,173 product names of two shops", "abt_buy", records.offers, F1, _OFFERS,
-        (*_at(_OFFERS, _TEXT_THRESHOLDS), *_at({**_BY_RARITY, "shingles": "chars"}, _RARE_THRESHOLDS)),
+        (
+            *_at(_OFFERS, _TEXT_THRESHOLDS),
+            *_at({**_BY_RARITY, "shingles": "chars", "k": 3}, _RARE_THRESHOLDS),
+            *_at({**_BY_RARITY, "shingles": "words", "k": 1}, _RARE_THRESHOLDS),
+        ),
     ),
     "ir-plag": LabelledSet(
         "IR-Plag: 467 Java programs, each against the original of its task", "irplag_java", texts.programs, ACCURACY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -14,6 +15,8 @@ from quick_parameters import quick_first
 
 from neardup import Config, Deduplicator, Document
 from neardup.errors import ConfigError
+from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.features.texts.shingles import with_joined_numbers
 from neardup.features.tokens import rarity
 from neardup.pairs.explanations.explain import explain
 from neardup.window.steps import step
@@ -213,6 +216,41 @@ def test_what_has_no_one_stream_of_sets_is_refused(settings: dict[str, Any], mes
     """The message has the value, the rule and the remedy."""
     with pytest.raises(ConfigError, match=message):
         Config(**{**SETTINGS, **settings})
+
+
+def test_model_numbers_are_joined() -> None:
+    """A shop writes one with hyphens or a slash, another without; words without a digit stay as they are. So it is in
+    texts that are not ASCII, and by no other measure."""
+    rng = random.Random(5)
+    texts = [
+        "".join(rng.choices("a1B-/ .\u00e9" if rng.random() < 0.2 else "a1B-/ .", k=rng.randrange(14)))
+        for _ in range(600)
+    ]
+    for first in range(0, 600, 30):
+        codes = code_points(texts[first : first + 30], NormalForm())
+        joined = with_joined_numbers(codes)
+        expected = [
+            " ".join(
+                re.sub("(?<=[0-9a-z])[-/](?=[0-9a-z])", "", x) if re.search("[0-9]", x) else x for x in one.split(" ")
+            )
+            for one in texts_of(codes)
+        ]
+        assert texts_of(joined) == expected
+        assert joined.characters == sum(map(len, expected))
+    settings = {"shingles": "words", "k": 1, "verify": "exact"}
+    offers = [Document("a", "Phone KX-TG6700/B, black"), Document("b", "Phone kxtg6700b black")]
+    assert [
+        pair.similarity
+        for pair in Deduplicator(Config(**settings, measure="jaccard_idf", threshold=0.5)).process(offers)
+    ] == [1]
+    assert not Deduplicator(Config(**settings, threshold=0.5)).process(offers)
+
+
+def texts_of(codes: CodePoints) -> list[str]:
+    """Normalised texts as strings."""
+    buffers = [codes.wide if is_wide else codes.narrow for is_wide in codes.is_wide]
+    ends = zip(buffers, codes.starts, codes.starts + codes.lengths, strict=True)
+    return ["".join(map(chr, buffer[start:end].tolist())) for buffer, start, end in ends]
 
 
 def test_a_comparison_without_counts_is_refused() -> None:

@@ -11,7 +11,7 @@ Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theob
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,37 @@ from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.hashing import BASE, mix64
 
 _ONE = np.uint64(1)
+_BLANK, _DIGIT_0, _SMALL_A, _TO_SMALL, _DIGITS, _LETTERS = 0x20, 0x30, 0x61, 0x20, 10, 26
+
+
+def with_joined_numbers(codes: CodePoints) -> CodePoints:
+    """Return texts without the hyphens and slashes between letters and digits (ASCII) in words that have a digit: one
+    shop writes KX-TG6700/B, and another one kxtg6700b."""
+    starts, lengths = codes.starts.copy(), codes.lengths.copy()
+    narrow = _joined(codes.narrow, starts, lengths, ~codes.is_wide)
+    wide = _joined(codes.wide, starts, lengths, codes.is_wide)
+    joined = codes._replace(narrow=narrow, wide=wide, starts=starts, lengths=lengths)
+    return joined.select(np.ones(len(starts), np.bool_))
+
+
+def _joined(
+    values: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], rows: npt.NDArray[np.bool_]
+) -> npt.NDArray[Any]:
+    """The same of the texts in one buffer, which are those of ``rows``; writes their starts and lengths."""
+    begins, ends, as_code = starts[rows], starts[rows] + lengths[rows], values.dtype.type
+    is_digit = values - as_code(_DIGIT_0) < _DIGITS
+    is_word = is_digit | ((values | as_code(_TO_SMALL)) - as_code(_SMALL_A) < _LETTERS)
+    breaks = np.append(values <= _BLANK, np.True_)  # one more, for a text that ends with the buffer
+    breaks[begins] = breaks[ends] = True
+    words = np.cumsum(breaks)
+    has_digit = np.zeros(words[-1] + 1, np.bool_)
+    has_digit[words[:-1][is_digit]] = True
+    at = np.flatnonzero((values[1:-1] == ord("-")) | (values[1:-1] == ord("/"))) + 1
+    joins = is_word[at - 1] & is_word[at + 1] & has_digit[words[at]]
+    gone = at[joins & (words[at - 1] == words[at]) & (words[at] == words[at + 1])]
+    first, end = np.searchsorted(gone, begins), np.searchsorted(gone, ends)
+    starts[rows], lengths[rows] = begins - first, ends - begins - (end - first)
+    return np.delete(values, gone)
 
 
 def chars(codes: CodePoints, k: int, stops: StopList) -> Features:

@@ -60,6 +60,11 @@ class SetPlan(NamedTuple):
         """Whether repeated elements count."""
         return verify.SET_MEASURES[self.measure].of_bags
 
+    @property
+    def weighted(self) -> bool:
+        """Whether counts of the stream weigh elements; those of texts are then of ``with_joined_numbers``."""
+        return verify.SET_MEASURES[self.measure].weighted
+
 
 def plan(parameters: Parameters, options: SetOptions) -> SetPlan:
     """Return the plan of a scheme with whole sketches. Raises ``ConfigError`` like ``common_plan``."""

@@ -23,7 +23,7 @@ from neardup.errors import ConfigError
 from neardup.features.said.word_tables import said_rules
 from neardup.features.texts.normalize import FOLD_RULES, CodePoints
 from neardup.features.texts.reading import raw_texts_of, read_held, read_texts
-from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
+from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split, with_joined_numbers
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import lengths_within, numbered, sorted_sets
 from neardup.features.tokens.elements import TOKENS_MAX, elements
@@ -82,7 +82,7 @@ def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
 
 def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> Reading:
     codes, refused, held = read_texts(documents, plan.normal_form, plan.text_characters_max)
-    shingles = split(codes, plan.k, plan.stops)
+    shingles = split(with_joined_numbers(codes) if plan.weighted else codes, plan.k, plan.stops)
     starts, characters = shingles.starts, codes.characters
     if not lengths_within(starts)[0]:  # rare: leave out documents without features
         counts = np.diff(starts)
@@ -184,7 +184,7 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     if shingling.split is None:
         reading: tuple[object, ...] = (*plan.ratings, TOKENS_MAX)
     else:
-        reading = (FOLD_RULES, *plan.normal_form, plan.text_characters_max)
+        reading = (FOLD_RULES, *plan.normal_form, plan.text_characters_max, *(("joined",) if plan.weighted else ()))
     shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()
     novelty = ("novelty", plan.novelty, said_rules()) if plan.novelty != "off" else ()
     return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest, *novelty)
