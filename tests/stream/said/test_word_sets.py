@@ -29,6 +29,10 @@ def compared(newer: str, older: str, *, words: bool = True) -> tuple[float, int]
         ("2,650", "2650"), ("1,234,567.50", "1234567.5"), ("8-1/2", "8.5"), ("1/4", ".25 0.25"), ("3.00", "three"),
         ("twelve", "12"), ("٢٠٢٦", "2026"), ("१२", "12"), ("５", "5"), ("nil", "0"), ("zwölf", "12"), ("три", "3"),
         ("7:05", "7:05"), ("11/20/1986", "11 20 1986"), ("2.650", "2.65"), ("½", "0.5"),
+        ("1'200", "1,200"), ("1’200’000", "1200000"), ("１，２００", "1200"), ("三百", "300"),
+        ("二〇二四年", "2024"), ("三百五十人", "350"),
+        ("300万", "3,000,000"), ("三億二千万", "320000000"), ("3万5000", "35000"),
+        ("十人", "10"), ("五月", "5月"), ("1.5億", "1.5億"),
     ],
 )  # fmt: skip
 def test_two_ways_to_write_a_number_are_one_number(one: str, other: str) -> None:
@@ -46,11 +50,23 @@ def test_two_ways_to_write_a_number_are_one_number(one: str, other: str) -> None
         ("1986", "198 6"),
         ("12,34", "1234"),
         ("1/0", "1"),
+        ("三百人死亡", "五百人死亡"),
+        ("三人死亡", "五人死亡"),
+        ("300万", "300億"),
+        ("300万", "300"),
+        ("1.5億", "1.5"),
+        ("九" * 60, "九" * 59),
     ],
 )
 def test_other_numbers_are_new(one: str, other: str) -> None:
     """A comma that does not stand between thousands is a part of the number."""
     assert compared(one, other)[1] > 0
+
+
+@pytest.mark.parametrize("text", ["一般", "一人", "三星电子", "四川", "百度", "参加", "十分"])
+def test_a_numeral_in_a_word_is_no_number(text: str) -> None:
+    """Two of them are one, and one before what it counts."""
+    assert compared(text, "", words=False) == (0.0, 0)
 
 
 def test_a_toll_that_rises_is_new_and_a_copy_is_not() -> None:

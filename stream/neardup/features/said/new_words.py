@@ -18,6 +18,7 @@ import regex
 from neardup.documents.pieces import NewWord
 from neardup.features.said.comparing_sets import said_parts
 from neardup.features.said.names import Names, names_in
+from neardup.features.said.spoken import HAN_DIGITS, HAN_POWERS
 from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, word_sets
 from neardup.features.said.word_tables import leading_hashes
 from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
@@ -30,7 +31,14 @@ CHARACTERS_MAX = 1 << 16
 # Runs of ideographs and kana, and of other scripts without blanks, with the letters of a piece; then everything else.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _OTHERS = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_PIECES = regex.compile(rf"(?P<two>[{_IDEOGRAPHS}]+)|(?P<four>[{_OTHERS}]+)|[^\s{_IDEOGRAPHS}{_OTHERS}]+")
+_POWERS = "".join(HAN_POWERS)
+_NUMERALS = "".join(HAN_DIGITS) + _POWERS
+_NUMBER = rf"[\d.,]*\d[{_POWERS}][\d{_NUMERALS}]*|[{_NUMERALS}]{{2,}}"
+_PIECES = regex.compile(
+    rf"{_NUMBER}|(?P<two>(?:(?!{_NUMBER})[{_IDEOGRAPHS}])+)|(?P<four>[{_OTHERS}]+)"
+    rf"|(?:(?!{_NUMBER})[^\s{_IDEOGRAPHS}{_OTHERS}])+"
+)
+_HAN = regex.compile(rf"[{_IDEOGRAPHS}]")
 _MARK = regex.compile(r"\p{M}")
 _LETTERS = {"two": 2, "four": 4, None: 0}
 
@@ -92,6 +100,8 @@ def _pieces(text: str) -> Iterator[_Piece]:
             for at in range(begin, max(begin, end - letters) + 1):
                 if _MARK.match(text[at]):  # alone it would begin no run
                     continue
+                if end - begin < letters and _HAN.search(text[max(0, begin - 1) : begin] + text[end : end + 1]):
+                    continue  # what stands between numerals
                 yield _Piece(at, min(at + letters, end), is_run=True)
             continue
         while begin < end and not text[begin].isalnum():

@@ -1,7 +1,8 @@
 """Numbers in texts: digits of any script with the separators between them, as one value, hashed.
 
 ``2,650`` is 2650, ``8-1/2`` is 8.5, ``2.50`` is 2.5. A colon stays (``7:05``), so do several points (``1.2.3``).
-A number of more than ``CHARACTERS_MAX`` characters is split.
+A number of more than ``CHARACTERS_MAX`` characters is split. Numerals of China and Japan are read by their value, also
+behind digits: ``三百`` is 300, ``二〇二四`` is 2024, ``3万5000`` is 35000.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ NO_DIGIT = np.uint8(255)
 # Part of a fraction that is kept: four digits.
 _SCALE = 10_000
 _FRACTION_MAX = 10**9
+# A numeral is a digit, or POWER and the zeros of a power of ten; COUNTER is no numeral, but what counted things follow.
+POWER, COUNTER, NO_NUMERAL = np.uint8(32), np.uint8(64), np.uint8(255)
+# The zeros from which a power counts all that stands before it, and the bound of what it may count.
+_MYRIAD, _COUNTED_MAX = 4, 10**5
 
 
 @inlined
@@ -36,8 +41,21 @@ def _hash_of_characters(characters):
 
 
 @inner
-def number_at(codes, i, digits, characters):
-    """Return where the number that begins at i ends, and its hash; ``characters`` is scratch."""
+def number_at(codes, i, digits, numerals, characters):
+    """Return where the number that begins at i ends, with the numerals behind it, and its hash; ``characters`` is
+    scratch."""
+    end, token = _digits_at(codes, i, digits, characters)
+    if end == len(codes) or not POWER <= numerals[codes[end]] < COUNTER:
+        return end, token
+    counted, value = numeral_at(codes, i, digits, numerals, characters)
+    if counted > end:
+        return counted, value
+    return end, mix64(token + np.uint64(numerals[codes[end]]))  # behind a fraction: another number than without it
+
+
+@inner
+def _digits_at(codes, i, digits, characters):
+    """The same without numerals."""
     end, scaled = _fraction(codes, i, digits)
     if end:
         return end, _hash_of(characters, _spell(scaled, characters))
@@ -56,11 +74,40 @@ def number_at(codes, i, digits, characters):
     return i, _hash_of(characters, _plain(characters, count))
 
 
+@inner
+def numeral_at(codes, i, digits, numerals, characters):
+    """Return where the digits and numerals that begin at i end, and the hash of their value."""
+    total, section, current, has = np.int64(0), np.int64(0), np.int64(0), False
+    while i < len(codes):
+        digit, numeral = digits[codes[i]], numerals[codes[i]]
+        digit = numeral if digit == NO_DIGIT else digit
+        if digit < POWER:
+            if current >= _FRACTION_MAX:
+                break
+            current, has = current * 10 + np.int64(digit), True
+        elif digit >= COUNTER:
+            break
+        else:
+            zeros, power = np.int64(digit - POWER), np.int64(1)
+            for _ in range(zeros):
+                power *= 10
+            if max(section, current) >= _COUNTED_MAX:
+                break
+            if zeros < _MYRIAD:
+                section += (current if has else 1) * power
+            else:
+                section += current
+                total, section = total + (section if section else 1) * power, np.int64(0)
+            current, has = np.int64(0), False
+        i += 1
+    return i, _hash_of(characters, _spell_whole(total + section + current, characters))
+
+
 @inlined
 def _separator(code):
     if code == 0x2E or code == 0x66B:  # full stop, Arabic decimal separator
         return _POINT
-    if code == 0x2C or code == 0x66C:  # comma, Arabic thousands separator
+    if code == 0x2C or code == 0x66C or code == 0x27 or code == 0x2019:  # comma, Arabic and Swiss thousands separators
         return _COMMA
     return _COLON if code == 0x3A else 0
 
@@ -98,15 +145,21 @@ def _integer(codes, i, digits):
 
 
 @inner
+def _spell_whole(value, characters):
+    """Write a whole number as characters; return how many."""
+    count, power = np.int64(0), np.int64(1)
+    while power <= value // 10:
+        power *= 10
+    while power:
+        characters[count] = value // power
+        value, power, count = value % power, power // 10, count + 1
+    return count
+
+
+@inner
 def _spell(scaled, characters):
     """Write a number in 1 / 10,000 as characters; return how many."""
-    count, power = np.int64(0), np.int64(1)
-    while power * 10 <= scaled // _SCALE:
-        power *= 10
-    rest = scaled // _SCALE
-    while power:
-        characters[count] = rest // power
-        rest, power, count = rest % power, power // 10, count + 1
+    count = _spell_whole(scaled // _SCALE, characters)
     rest, power = scaled % _SCALE, np.int64(_SCALE // 10)
     if rest:
         characters[count] = _POINT

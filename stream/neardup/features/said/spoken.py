@@ -18,6 +18,11 @@ NUMBER_WORDS: dict[str, int] = {"nil": 0, "zero": 0, "one": 1} | {
     word: number for row in _COUNTED for number, word in enumerate(row.split(), 2) if word != "-"
 }
 
+# Numerals of China and Japan: digits, and powers of ten by their zeros; and what is counted by one of them alone.
+HAN_DIGITS = ("〇零", "一", "二两兩", "三", "四", "五", "六", "七", "八", "九")
+HAN_POWERS = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8, "兆": 12}
+HAN_COUNTED = "人名月日年岁歳"
+
 _CORRECTIONS = """
 corrected correction corrects correcting corrections corrigendum erratum refiled
 korrektur korrigiert berichtigung berichtigt rectificatif rectification corrigé

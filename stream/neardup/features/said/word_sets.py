@@ -1,7 +1,6 @@
 """Word sets: the distinct words and numbers of a text, as evidence of what it says.
 
-Two word sets tell which part of one text the other has said, and whether a number of it is new. No dictionary of a
-language is needed:
+Two word sets tell which part of one text the other has said, and whether a number of it is new:
 
 - A *word* is a run of letters. Text without blanks between words gives every two ideographs or kana in a row, or every
   four letters (Thai, Lao, Khmer, Burmese). Of a word two 16-bit hashes are kept: the least of the hashes of its runs of
@@ -33,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.said.names import Names
-from neardup.features.said.numbers import CHARACTERS_MAX, next_hash, number_at
+from neardup.features.said.numbers import CHARACTERS_MAX, COUNTER, next_hash, number_at, numeral_at
 from neardup.features.said.word_tables import (
     DIGIT,
     FIRST_LETTER,
@@ -237,10 +236,10 @@ def _scan(codes, tables, scratch, mask, with_words):
         if kind & FIRST_LETTER:
             i = _take_word(codes, i, tables, scratch, mask, with_words)
         elif kind & DIGIT:
-            i, token = number_at(codes, i, tables.digits, scratch.characters)
+            i, token = number_at(codes, i, tables.digits, tables.numerals, scratch.characters)
             _add_number(token, scratch, mask)
         elif kind & UNSPACED:
-            i = _take_runs(codes, i, tables.kinds, scratch, mask, with_words)
+            i = _take_runs(codes, i, tables, scratch, mask, with_words)
         else:
             i += 1
 
@@ -282,12 +281,14 @@ def _take_word(codes, i, tables, scratch, mask, with_words):
 
 
 @inlined
-def _take_runs(codes, i, kinds, scratch, mask, with_words):
-    """Take the runs of a stretch without blanks that begins at i; return where it ends."""
+def _take_runs(codes, i, tables, scratch, mask, with_words):
+    """Take the runs of a stretch without blanks that begins at i, and its numerals; return where it ends."""
     n, begin = np.int64(len(codes)), i
     run = _IDEOGRAPH_RUN if codes[i] >= _IDEOGRAPHS else _RUN
-    while i < n and kinds[codes[i]] & IN_RUN:
+    while i < n and tables.kinds[codes[i]] & IN_RUN:
         i += 1
+    if run == _IDEOGRAPH_RUN:
+        _take_numerals(codes[:i], begin, tables, scratch, mask)
     if with_words:
         last = max(begin, i - run)
         for at in range(begin, last + 1):
@@ -295,6 +296,17 @@ def _take_runs(codes, i, kinds, scratch, mask, with_words):
             if _is_new(token, scratch, mask):
                 _add_word(_one_stem(token), _RUN_CLASS, scratch)
     return i
+
+
+@inner
+def _take_numerals(codes, i, tables, scratch, mask):
+    """Take the numerals from i on: two or more in a row, or one but for "one" before what it counts."""
+    while i < len(codes):
+        end, token = numeral_at(codes, i, tables.digits, tables.numerals, scratch.characters)
+        is_counted = end < len(codes) and tables.numerals[codes[end]] == COUNTER and tables.numerals[codes[i]] != 1
+        if end - i > 1 or (end > i and is_counted):
+            _add_number(token, scratch, mask)
+        i = max(end, i + 1)
 
 
 @inlined

@@ -9,8 +9,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.said.numbers import NO_DIGIT, hash_of_digits, next_hash
-from neardup.features.said.spoken import ABBREVIATIONS, CORRECTIONS, NEGATIONS, NUMBER_WORDS, SILENT
+from neardup.features.said.numbers import COUNTER, NO_DIGIT, NO_NUMERAL, POWER, hash_of_digits, next_hash
+from neardup.features.said.spoken import (
+    ABBREVIATIONS,
+    CORRECTIONS,
+    HAN_COUNTED,
+    HAN_DIGITS,
+    HAN_POWERS,
+    NEGATIONS,
+    NUMBER_WORDS,
+    SILENT,
+)
 from neardup.features.texts import words as classes_of
 from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.unicode_table import code_points_of
@@ -22,19 +31,21 @@ from neardup.machine.kernels.hashing import mix64
 # segment of a text without blanks, and what continues it; anything that words are made of.
 DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
 # The rules of the cut, the hashes and the weights: a change of any is a new name.
-_RULES = "said-4"
+_RULES = "said-5"
 SPAN_BITS, NOTHING = 8, -1  # of the length in a span
 _CORRECTION = "correction"  # as which all words of correction count
 
 
 class WordTables(NamedTuple):
-    """The kinds of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
-    words that stand for something else: keys, and hashes of the numbers or of the words that are abbreviated, 0 for a
-    negation (``uint64[m]`` each, m a power of 2); of an abbreviation, ``spans`` (``int64[m]``) has begin and length of
-    its word in ``letters`` (``uint32``), in one number, of a word that says nothing ``NOTHING``, else 0."""
+    """The kinds of code points (``uint8[0x110000]``), the digits and the Han numerals among them (255 for none), and a
+    hash table of the words that stand for something else: keys, and hashes of the numbers or of the words that are
+    abbreviated, 0 for a negation (``uint64[m]`` each, m a power of 2); of an abbreviation, ``spans`` (``int64[m]``) has
+    begin and length of its word in ``letters`` (``uint32``), in one number, of a word that says nothing ``NOTHING``,
+    else 0."""
 
     kinds: npt.NDArray[np.uint8]
     digits: npt.NDArray[np.uint8]
+    numerals: npt.NDArray[np.uint8]
     spoken: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint64]
     spans: npt.NDArray[np.int64]
@@ -50,6 +61,12 @@ def word_tables() -> WordTables:
     for code in np.flatnonzero(classes == NUMERIC).tolist():
         if chr(code).isdecimal():
             digits[code] = int(chr(code))
+    numerals = np.full(len(entries), NO_NUMERAL, np.uint8)
+    numerals[list(map(ord, HAN_COUNTED))] = COUNTER
+    for value, written in enumerate(HAN_DIGITS):
+        numerals[list(map(ord, written))] = value
+    for power, zeros in HAN_POWERS.items():
+        numerals[ord(power)] = POWER + zeros
     letter, invisible = np.isin(classes, (LETTER, HEBREW, KATAKANA)), (INVISIBLE >> classes) & 1 > 0
     kinds = np.where(digits != NO_DIGIT, DIGIT, np.uint8(0))
     for bit, has_bit in (
@@ -69,7 +86,7 @@ def word_tables() -> WordTables:
         spans_of[_hash_of_word(short)] = len(letters) << SPAN_BITS | len(word)
         letters += word
     spans = np.array([spans_of.get(key, 0) for key in keys.tolist()], np.int64)
-    tables = WordTables(kinds, digits, keys, numbers, spans, code_points_of(letters).astype(np.uint32))
+    tables = WordTables(kinds, digits, numerals, keys, numbers, spans, code_points_of(letters).astype(np.uint32))
     for table in tables:
         table.flags.writeable = False
     return tables
