@@ -129,18 +129,19 @@ def _started_by(item: pytest.Item) -> Generator[None]:
 def _skips_before_it_opens() -> Generator[None, object, object]:
     """What was opened before a skip is closed in some later test, by the collector, with a warning that fails it.
 
-    A thread of a fixture may be about to close what it has opened meanwhile.
+    A thread of a fixture may be about to close what it has opened meanwhile; what leaks stays open for any wait.
     """
     before = len(os.listdir("/proc/self/fd"))
     try:
         return (yield)
     except pytest.skip.Exception:
-        for _ in range(20):
+        for _ in range(200):
             if len(os.listdir("/proc/self/fd")) <= before:
                 break
             time.sleep(0.05)
         else:
-            pytest.fail("it skips after it opened a file or a socket, which stays open: skip before")
+            files = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)]
+            pytest.fail(f"it skips after it opened a file or a socket, which stays open: skip before; {files}")
         raise
 
 
