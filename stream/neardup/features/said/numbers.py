@@ -76,9 +76,7 @@ def _digits_at(codes, i, digits, characters):
 
 @inner
 def numeral_at(codes, i, digits, numerals, characters):
-    """Return where the digits and numerals that begin at i end, and the hash of their value, 0 if there are none."""
-    if digits[codes[i]] == NO_DIGIT and numerals[codes[i]] >= COUNTER:
-        return i, np.uint64(0)
+    """Return where the digits and numerals that begin at i end, and the hash of their value."""
     total, section, current, has = np.int64(0), np.int64(0), np.int64(0), False
     while i < len(codes):
         digit, numeral = digits[codes[i]], numerals[codes[i]]

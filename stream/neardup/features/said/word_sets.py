@@ -5,10 +5,8 @@ Two word sets tell which part of one text the other has said, and whether a numb
 - A *word* is a run of letters. Text without blanks between words gives every two ideographs or kana in a row, or every
   four letters (Thai, Lao, Khmer, Burmese). Of a word two 16-bit hashes are kept: the least of the hashes of its runs of
   four letters, so that inflected forms of a word mostly share one. A word of up to four letters has its own hash.
-- A *number* is a run of digits of any script, with the points, commas and colons between them. ``2,650`` is 2650,
-  ``8-1/2`` is 8.5, ``2.50`` is 2.5, and ``three`` is 3. A number has a hash of 32 bits.
-- A word of correction (``corrected``) is stored as a number, so it is new where it was not before. So is a negation,
-  each time that it occurs: the second ``not`` of a text is new where another has one.
+- A *number* (``numbers``) is a run of digits or numerals and what stands between them; ``three`` is 3. Its hash has 32
+  bits. A word of correction (``corrected``) is stored as a number; so is a negation, each time that it occurs.
 - A number that occurs again is a *repeat*, up to eight times: it is new where another text has it less often, and has a
   number that this text lacks: seven dead and eight hurt, then eight dead and eight hurt.
 - An abbreviation of English wires (``qtly``) is the word that it stands for. Words of captions (``pictured``) are none.
@@ -302,11 +300,13 @@ def _take_runs(codes, i, tables, scratch, mask, with_words):
 def _take_numerals(codes, i, tables, scratch, mask):
     """Take the numerals from i on: two or more in a row, or one but for "one" before what it counts."""
     while i < len(codes):
-        end, token = numeral_at(codes, i, tables.digits, tables.numerals, scratch.characters)
-        is_counted = end < len(codes) and tables.numerals[codes[end]] == COUNTER and tables.numerals[codes[i]] != 1
-        if end - i > 1 or (end > i and is_counted):
-            _add_number(token, scratch, mask)
-        i = max(end, i + 1)
+        if tables.numerals[codes[i]] < COUNTER:
+            end, token = numeral_at(codes, i, tables.digits, tables.numerals, scratch.characters)
+            is_counted = end < len(codes) and tables.numerals[codes[end]] == COUNTER and tables.numerals[codes[i]] != 1
+            if end - i > 1 or is_counted:
+                _add_number(token, scratch, mask)
+            i = end - 1
+        i += 1
 
 
 @inlined
