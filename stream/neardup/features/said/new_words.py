@@ -36,7 +36,7 @@ _NUMERALS = "".join(HAN_DIGITS) + _POWERS
 _NUMBER = rf"[\d.,]*\d[{_POWERS}][\d{_NUMERALS}]*|[{_NUMERALS}]{{2,}}"
 _PIECES = regex.compile(
     rf"{_NUMBER}|(?P<two>(?:(?!{_NUMBER})[{_IDEOGRAPHS}])+)|(?P<four>[{_OTHERS}]+)"
-    rf"|(?:(?!{_NUMBER})[^\s{_IDEOGRAPHS}{_OTHERS}])+"
+    rf"|(?:(?!(?<![\d.,])(?:{_NUMBER}))[^\s{_IDEOGRAPHS}{_OTHERS}])+"  # within digits, to look again takes the square
 )
 _HAN = regex.compile(rf"[{_IDEOGRAPHS}]")
 _MARK = regex.compile(r"\p{M}")
