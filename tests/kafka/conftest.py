@@ -17,6 +17,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,7 +34,7 @@ with warnings.catch_warnings():
 
 from broker import Broker
 from debian_packages import absent
-from jars import BrokerUnavailableError
+from jars import BrokerUnavailableError, find_java, resolve_jars
 from make_topic import MakeTopic
 from programs import prometheus  # noqa: F401 - a fixture; found by the path above
 from proxy import Proxy
@@ -57,14 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def session_broker() -> Iterator[Broker]:
     """The broker of this test process. Tests use `broker`, which restarts it after a test has stopped it."""
-    started = Broker()
-    try:
-        started.start()
-    except BrokerUnavailableError as error:
-        started.close()
-        absent(f"no Kafka broker: {error}")
-    yield started
-    started.close()
+    with ExitStack() as closing:
+        try:
+            resolve_jars(), find_java()  # first: a broker reserves its ports until the process ends
+            started = closing.enter_context(Broker())
+        except BrokerUnavailableError as error:
+            absent(f"no Kafka broker: {error}")
+        yield started
 
 
 @pytest.fixture
