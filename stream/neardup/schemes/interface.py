@@ -313,6 +313,8 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
 def with_first(section: Evidence, evidence: Evidence) -> Evidence:
     """Return evidence whose ragged part begins with the ragged part of ``section``. ``without_first`` needs its length
     in its first four bytes."""
+    if not len(evidence.ragged):
+        return section._replace(fixed=evidence.fixed)
     starts = section.starts + evidence.starts
     out = np.empty(int(starts[-1]), np.uint8)
     _interleave(section.ragged, section.starts, evidence.ragged, evidence.starts, out)

@@ -90,12 +90,16 @@ class Part(NamedTuple):
         lengths = self.lengths(evidence.fixed)
         return np.diff(evidence.starts) - lengths - -lengths % _LENGTH_BYTES
 
-    def evidence(self, evidence: Evidence) -> Evidence:
-        """Return its evidence of n documents, of theirs."""
-        own = np.ascontiguousarray(evidence.fixed[:, self.begin : self.begin + self.plan.width])
+    def evidence(self, evidence: Evidence, rows: npt.NDArray[np.int64]) -> Evidence:
+        """Return its evidence of some documents, of that of all. Only a signal with a ragged part reads theirs."""
         if not self.row.is_ragged:
-            return fixed_evidence(own)
-        return ragged_range(evidence, self.begins(evidence), self.lengths(evidence.fixed))._replace(fixed=own)
+            return fixed_evidence(self._own(evidence.fixed[rows]))
+        chosen = evidence.select(rows)
+        ragged = ragged_range(chosen, self.begins(chosen), self.lengths(chosen.fixed))
+        return ragged._replace(fixed=self._own(chosen.fixed))
+
+    def _own(self, fixed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        return np.ascontiguousarray(fixed[:, self.begin : self.begin + self.plan.width])
 
     def is_there(self, fixed: npt.NDArray[np.uint8], text_width: int) -> npt.NDArray[np.bool_]:
         """Return which documents have it, ``bool[n]``."""
@@ -239,7 +243,7 @@ def keys(evidence: Evidence, plan: SignalPlan) -> Keys:
     columns = [_columns(sets.keys(_text(evidence, plan), plan.text), np.arange(n), n)]
     for part in plan.parts:
         rows = np.flatnonzero(part.is_there(evidence.fixed, width))
-        own = part.evidence(evidence.select(rows))
+        own = part.evidence(evidence, rows)
         columns.append(_columns(part.scheme.keys(own, part.plan), rows, n))
     values, mask = map(np.hstack, zip(*columns, strict=True))
     return Keys(values[mask], starts_of_lengths(mask.sum(axis=1)), NO_PAYLOADS)
@@ -285,7 +289,7 @@ def _compared(a: Evidence, b: Evidence, plan: SignalPlan) -> Iterator[tuple[Part
     for part in plan.parts:
         rows = np.flatnonzero(part.is_there(a.fixed, width) & part.is_there(b.fixed, width))
         if len(rows):
-            one, other = part.evidence(a.select(rows)), part.evidence(b.select(rows))
+            one, other = part.evidence(a, rows), part.evidence(b, rows)
             yield part, rows, part.scheme.common(one, other, part.plan)
 
 
