@@ -279,7 +279,7 @@ class Decider:
         """Return what the open step has changed so far of the stories, by place, for a log that keeps them."""
         decisions = self.decisions
         kept = changed(decisions.pending(), self._evidence, self._ids)
-        return KeptStories(with_places(kept.records, decisions.first, self._places - decisions.end), *kept[1:])
+        return kept._replace(records=with_places(kept.records, decisions.first, self._places - decisions.end))
 
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""

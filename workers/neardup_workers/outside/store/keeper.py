@@ -310,8 +310,7 @@ class Keeper:
             return signed
         times = np.array([self._present()] * signed.batch.size, np.int64)
         times.flags.writeable = False  # as all columns of a batch: another mix would compile the kernels again
-        ids, id_starts, _, contents, fixed, ragged, starts = signed.batch
-        return Signed(Batch(ids, id_starts, times, contents, fixed, ragged, starts), *signed[1:])
+        return signed._replace(batch=signed.batch._replace(times=times))
 
     def _present(self) -> int:
         """The time of arrival in microseconds, ``NO_TIME`` without a clock."""
@@ -334,10 +333,10 @@ class Keeper:
 
         self.log.keep_room()
         with self._step():
-            (accepted := np.empty(len(documents), np.bool_)).fill(True)
             decided = self._decider.decide_columns(
-                accepted, signed, seen, lambda at: [documents[n].text for n in at], references_of(documents), named=True
-            )
+                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at],
+                references_of(documents), named=True,
+            )  # fmt: skip
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             self._store(rows, [document.text for document in documents] if self._keep_texts else ())
             near = [newest(document.id, pairs_of) for document, pairs_of in zip(documents, pairs, strict=True)]

@@ -230,7 +230,8 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
 def stored_columns(verdicts: Verdicts) -> dict[str, list[Any]]:
     """Return the columns of rows that verdicts decide; ``originals`` stay as they are."""
     count = len(verdicts.statuses)
-    columns: dict[str, list[Any]] = {"flags": (verdicts.equal * EQUAL + verdicts.late * LATE).tolist()}
+    flags = sum((getattr(verdicts, name) * bit for name, bit in _BITS.items()), np.zeros(count, np.int64))
+    columns: dict[str, list[Any]] = {"flags": flags.tolist()}
     for name, column, none in _COLUMNS:  # lists: an array of each column would take longer for the few of a step
         values = getattr(verdicts, column).tolist()
         if none is not None and values.count(none) == count:  # as most columns of documents that repeat nothing

@@ -33,7 +33,7 @@ class Recall:
         self, counts: Callable[[], Mapping[str, int]], canaries: Canaries, losses: LossAccounts, observer: Metrics
     ) -> None:
         self._counts, self._canaries, self._losses, self.observer = counts, canaries, losses, observer
-        self._said, self._outcomes = False, 0
+        self._said = False
         self._counted: tuple[Counter[str], Counter[str]] = Counter(), Counter()
 
     def values(self) -> dict[str, Any]:
@@ -43,9 +43,8 @@ class Recall:
     def count(self) -> None:
         """Count what canaries have found since the last call; say in the log what is wrong."""
         looks = self._canaries.looks
-        if looks.outcomes.total() == self._outcomes:
+        if looks.outcomes.total() == self._counted[0].total():  # counts only grow
             return
-        self._outcomes = looks.outcomes.total()
         probes, bands = looks.outcomes - self._counted[0], looks.bands - self._counted[1]
         self._counted = looks.outcomes.copy(), looks.bands.copy()
         count_canaries(self.observer, probes, bands)
