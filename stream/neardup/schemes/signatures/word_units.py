@@ -83,6 +83,12 @@ def _selection_at(start, count):
 
 
 @inlined
+def _selection_units(count, held):
+    """How many units the selected seeds of a text of ``count`` words take; a list has ``held``."""
+    return 2 + 2 * held if count > LISTED_WORDS else (count + 15) >> 4
+
+
+@inlined
 def _number(units, at):
     """The number of 32 bits in two units."""
     return np.int64(units[at]) | np.int64(units[at + 1]) << 16
@@ -104,7 +110,7 @@ def selected_positions(texts, i, out):
             at += 1
         return at
     begin = _selection_at(texts.starts[i], count)
-    for n in range((count + 15) >> 4):
+    for n in range(_selection_units(count, 0)):
         bits = np.uint64(texts.units[begin + n])
         while bits:
             out[at] = np.int32((n << 4) + np.int64(lowest_bit(bits)))
@@ -201,8 +207,7 @@ def _measure(words, selected_starts, starts, begins):
             end += gap + length_of(before)
             bits += _gap_length(coded)
         begins[i] = _selection_at(starts[i], count)
-        held = selected_starts[i + 1] - selected_starts[i]
-        size = 2 + 2 * held if count > LISTED_WORDS else (count + 15) >> 4
+        size = _selection_units(count, selected_starts[i + 1] - selected_starts[i])
         starts[i + 1] = begins[i] + size + ((bits + _IN_UNIT) >> _UNIT_BITS)
 
 
@@ -213,7 +218,7 @@ def _pack(words, selected, selected_starts, units, starts):
         first, count = words.starts[i], words.starts[i + 1] - words.starts[i]
         start, seeds = starts[i], _selection_at(starts[i], count)
         held = selected_starts[i + 1] - selected_starts[i]
-        bit = (seeds - start + (2 + 2 * held if count > LISTED_WORDS else (count + 15) >> 4)) << _UNIT_BITS
+        bit = (seeds - start + _selection_units(count, held)) << _UNIT_BITS
         end, before = np.int64(0), _NO_WORD
         for k in range(count):
             if k and k & ((1 << _BLOCK_BITS) - 1) == 0:
@@ -240,11 +245,9 @@ def _positions(texts, rows, words, begins, ends):
         if k:
             at = count + _BLOCK_UNITS * ((k >> _BLOCK_BITS) - 1)
             end, bit, before = _number(units, at), _number(units, at + 2), units[k - 1] & KIND
-        elif count > LISTED_WORDS:
-            begin, listed = selected_list(texts, i)
-            bit = (begin - texts.starts[i] + 2 * listed) << _UNIT_BITS
         else:
-            bit = (_selection_at(0, count) + ((count + 15) >> 4)) << _UNIT_BITS
+            held = selected_list(texts, i)[1] if count > LISTED_WORDS else np.int64(0)
+            bit = (_selection_at(0, count) + _selection_units(count, held)) << _UNIT_BITS
         begin = end
         for at in range(k, words[n] + 1):
             gap, bit = _take_gap(units, bit)

@@ -4,7 +4,7 @@ The content of a file decides its format, then its name (``formats``), unless ``
 JSON array or objects over several lines, a table, mail, a WARC archive, a page, or one document whose id is its path.
 Standard input, a pipe and a device are JSON Lines unless they begin like another format. In a folder, JSON is read as
 documents only if the first object has the field that the scheme compares. So each configuration file in a folder is one
-document. Only a text can be a whole file. Compressed content is known by its first bytes. A mark at its start is left.
+document. Only a text can be a whole file. Compressed content is known by its first bytes. A mark at its start is cut.
 
 The text of a page, and of a line with a field of HTML, is extracted (``neardup_workers.outside.web``), in the order of
 the input.
