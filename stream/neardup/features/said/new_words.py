@@ -18,7 +18,7 @@ import regex
 from neardup.documents.pieces import NewWord
 from neardup.features.said.comparing_sets import said_parts
 from neardup.features.said.names import Names, names_in
-from neardup.features.said.spoken import HAN_DIGITS, HAN_POWERS
+from neardup.features.said.spoken import HAN_DIGITS, HAN_POWERS, HANGUL_POWERS
 from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, word_sets
 from neardup.features.said.word_tables import leading_hashes
 from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
@@ -31,9 +31,8 @@ CHARACTERS_MAX = 1 << 16
 # Runs of ideographs and kana, and of other scripts without blanks, with the letters of a piece; then everything else.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _OTHERS = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_POWERS = "".join(HAN_POWERS)
-_NUMERALS = "".join(HAN_DIGITS) + _POWERS
-_NUMBER = rf"[\d.,]*\d[{_POWERS}][\d{_NUMERALS}]*|[{_NUMERALS}]{{2,}}"
+_NUMERALS, _POWERS = "".join((*HAN_DIGITS, *HAN_POWERS)), "".join((*HAN_POWERS, *HANGUL_POWERS))
+_NUMBER = rf"[\d.,]*\d[{_POWERS}](?:[\d{_NUMERALS}{_POWERS}]|(?<=\d),(?=\d))*|[{_NUMERALS}]{{2,}}"
 _PIECES = regex.compile(
     rf"{_NUMBER}|(?P<two>(?:(?!{_NUMBER})[{_IDEOGRAPHS}])+)|(?P<four>[{_OTHERS}]+)"
     rf"|(?:(?!(?<![\d.,])(?:{_NUMBER}))[^\s{_IDEOGRAPHS}{_OTHERS}])+"  # within digits, to look again takes the square

@@ -2,7 +2,8 @@
 
 ``2,650`` is 2650, ``8-1/2`` is 8.5, ``2.50`` is 2.5. A colon stays (``7:05``), so do several points (``1.2.3``).
 A number of more than ``CHARACTERS_MAX`` characters is split. Numerals of China and Japan are read by their value, also
-behind digits: ``三百`` is 300, ``二〇二四`` is 2024, ``3万5000`` is 35000.
+behind digits, and there those of Korea, too: ``三百`` is 300, ``二〇二四`` is 2024, ``3万5000`` is 35000, ``1.5億`` is
+150000000, ``1,200만`` is 12000000.
 """
 
 from __future__ import annotations
@@ -44,21 +45,24 @@ def _hash_of_characters(characters):
 def number_at(codes, i, digits, numerals, characters):
     """Return where the number that begins at i ends, with the numerals behind it, and its hash; ``characters`` is
     scratch."""
-    end, token = _digits_at(codes, i, digits, characters)
+    end, count = _digits_at(codes, i, digits, characters)
+    token = _hash_of(characters, count)
     if end == len(codes) or not POWER <= numerals[codes[end]] < COUNTER:
         return end, token
-    counted, value = numeral_at(codes, i, digits, numerals, characters)
-    if counted > end:
-        return counted, value
-    return end, mix64(token + np.uint64(numerals[codes[end]]))  # behind a fraction: another number than without it
+    value, decimals = _value_of(characters, count)
+    if value >= 0:
+        counted, whole = _numeral_behind(value, decimals, codes, end, digits, numerals, characters)
+        if counted > end:
+            return counted, whole
+    return end, mix64(token + np.uint64(numerals[codes[end]]))  # another number than without the numeral
 
 
 @inner
 def _digits_at(codes, i, digits, characters):
-    """The same without numerals."""
+    """Return where the digits that begin at i end, and how many characters their number has."""
     end, scaled = _fraction(codes, i, digits)
     if end:
-        return end, _hash_of(characters, _spell(scaled, characters))
+        return end, _spell(scaled, characters)
     n, count = np.int64(len(codes)), np.int64(0)
     while i < n and count < CHARACTERS_MAX:
         digit = digits[codes[i]]
@@ -71,13 +75,36 @@ def _digits_at(codes, i, digits, characters):
             characters[count] = separator
         count += 1
         i += 1
-    return i, _hash_of(characters, _plain(characters, count))
+    return i, _plain(characters, count)
+
+
+@inner
+def _value_of(characters, count):
+    """Return the value of a number without its point, and the digits behind that; -1 if it is no such number."""
+    value, decimals = np.int64(0), np.int64(-1)
+    for j in range(count):
+        if characters[j] == _POINT and decimals < 0:
+            decimals = np.int64(0)
+        elif characters[j] >= _POINT or value >= _FRACTION_MAX:
+            return np.int64(-1), np.int64(0)
+        else:
+            value = value * 10 + np.int64(characters[j])
+            decimals += decimals >= 0
+    return value, max(decimals, np.int64(0))
 
 
 @inner
 def numeral_at(codes, i, digits, numerals, characters):
     """Return where the digits and numerals that begin at i end, and the hash of their value."""
-    total, section, current, has = np.int64(0), np.int64(0), np.int64(0), False
+    return _numeral_behind(np.int64(-1), np.int64(0), codes, i, digits, numerals, characters)
+
+
+@inner
+def _numeral_behind(current, decimals, codes, i, digits, numerals, characters):
+    """Return where the digits and numerals that go on at i end, and the hash of their value; ``current`` stands before
+    them, with so many decimals, and is -1 for nothing."""
+    total, section, has = np.int64(0), np.int64(0), current >= 0
+    current = max(current, np.int64(0))
     while i < len(codes):
         digit, numeral = digits[codes[i]], numerals[codes[i]]
         digit = numeral if digit == NO_DIGIT else digit
@@ -86,21 +113,28 @@ def numeral_at(codes, i, digits, numerals, characters):
                 break
             current, has = current * 10 + np.int64(digit), True
         elif digit >= COUNTER:
-            break
+            if not (has and _separator(codes[i]) == _COMMA and i + 1 < len(codes) and digits[codes[i + 1]] < POWER):
+                break
         else:
-            zeros, power = np.int64(digit - POWER), np.int64(1)
-            for _ in range(zeros):
-                power *= 10
-            if max(section, current) >= _COUNTED_MAX:
+            zeros = np.int64(digit - POWER)
+            if decimals > zeros or max(section, current // _power(decimals)) >= _COUNTED_MAX:
                 break
             if zeros < _MYRIAD:
-                section += (current if has else 1) * power
+                section += (current if has else 1) * _power(zeros - decimals)
             else:
-                section += current
-                total, section = total + (section if section else 1) * power, np.int64(0)
-            current, has = np.int64(0), False
+                section = section * _power(decimals) + current if section or has else np.int64(1)
+                total, section = total + section * _power(zeros - decimals), np.int64(0)
+            current, decimals, has = np.int64(0), np.int64(0), False
         i += 1
     return i, _hash_of(characters, _spell_whole(total + section + current, characters))
+
+
+@inlined
+def _power(zeros):
+    power = np.int64(1)
+    for _ in range(zeros):
+        power *= 10
+    return power
 
 
 @inlined

@@ -13,15 +13,19 @@ _COUNTED = (
     "twee drie - vijf zes zeven - negen tien - twaalf",
     "два три четыре пять шесть семь восемь девять десять",
     "- ثلاثة أربعة خمسة ستة سبعة ثمانية تسعة عشرة",
+    "두 세 네 다섯 여섯 일곱 여덟 아홉 열",
+    "두명 세명 네명 다섯명 여섯명 일곱명 여덟명 아홉명 열명",
 )
 NUMBER_WORDS: dict[str, int] = {"nil": 0, "zero": 0, "one": 1} | {
     word: number for row in _COUNTED for number, word in enumerate(row.split(), 2) if word != "-"
 }
 
-# Numerals of China and Japan: digits, and powers of ten by their zeros; and what is counted by one of them alone.
+# Numerals of China and Japan: digits, and powers of ten by their zeros; and what is counted by one of them alone. Those
+# of Korea count behind digits.
 HAN_DIGITS = ("〇零", "一", "二两兩", "三", "四", "五", "六", "七", "八", "九")
 HAN_POWERS = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8, "兆": 12}
-HAN_COUNTED = "人名月日年岁歳"
+HANGUL_POWERS = {"십": 1, "백": 2, "천": 3, "만": 4, "억": 8, "조": 12}
+HAN_COUNTED = "人名月日年岁歳死伤傷例件"
 
 _CORRECTIONS = """
 corrected correction corrects correcting corrections corrigendum erratum refiled

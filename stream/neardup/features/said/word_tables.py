@@ -16,6 +16,7 @@ from neardup.features.said.spoken import (
     HAN_COUNTED,
     HAN_DIGITS,
     HAN_POWERS,
+    HANGUL_POWERS,
     NEGATIONS,
     NUMBER_WORDS,
     SILENT,
@@ -31,7 +32,7 @@ from neardup.machine.kernels.hashing import mix64
 # segment of a text without blanks, and what continues it; anything that words are made of.
 DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
 # The rules of the cut, the hashes and the weights: a change of any is a new name.
-_RULES = "said-5"
+_RULES = "said-6"
 SPAN_BITS, NOTHING = 8, -1  # of the length in a span
 _CORRECTION = "correction"  # as which all words of correction count
 
@@ -65,7 +66,7 @@ def word_tables() -> WordTables:
     numerals[list(map(ord, HAN_COUNTED))] = COUNTER
     for value, written in enumerate(HAN_DIGITS):
         numerals[list(map(ord, written))] = value
-    for power, zeros in HAN_POWERS.items():
+    for power, zeros in (HAN_POWERS | HANGUL_POWERS).items():
         numerals[ord(power)] = POWER + zeros
     letter, invisible = np.isin(classes, (LETTER, HEBREW, KATAKANA)), (INVISIBLE >> classes) & 1 > 0
     kinds = np.where(digits != NO_DIGIT, DIGIT, np.uint8(0))
