@@ -168,9 +168,11 @@ def test_settings_of_a_deployment_need_from_kafka(neardup):
 
 @pytest.mark.processes
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
-    """Each document has the answered verdict and story; the test retries unanswered requests."""
-    answered = kill_at_random(tmp_path, documents=150, kills=2)
+    """Each document has the answered verdict and story; the test retries unanswered requests. What was said of two
+    documents, or of a story, holds."""
+    answered, held = kill_at_random(tmp_path, documents=150, kills=2)
     assert len(answered) == 150
+    assert held.keys() == {"apart", "together", "muted", "followed"}
     assert {answer["status"] for answer in answered.values()} == {"original", "duplicate", "update"}
 
 
