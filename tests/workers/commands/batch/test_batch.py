@@ -20,10 +20,11 @@ from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES as SCHEMES_TABLE
 from neardup.window.admit import may_reach, payload_of
+from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.outputs.window_file import fill
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.batch import found, queries, rows
+from neardup_workers.running.commands.batch import corpus, found, queries, rows
 from neardup_workers.running.commands.batch.corpus import Corpus
 from neardup_workers.running.commands.batch.found import Found
 
@@ -278,6 +279,14 @@ def test_an_empty_corpus_has_no_pairs(neardup, tmp_path):
     seeded = Matcher(Settings())
     fill(seeded, str(tmp_path / "window"))
     assert seeded.table.documents == 0
+
+
+def test_a_signal_ends_a_batch_that_looks_for_pairs(tmp_path, monkeypatch, capfd):
+    """They come in order when all are found, so a part of them is no answer."""
+    (tmp_path / "in.jsonl").write_bytes(lines([Document("a", TEXT), Document("b", TEXT)]))
+    monkeypatch.setattr(Corpus, "find", lambda *_, **__: signal.raise_signal(signal.SIGINT) or pytest.fail("goes on"))
+    assert corpus.run(BatchOptions([str(tmp_path / "in.jsonl")], quiet=True), Settings()) == Exit.INTERRUPTED
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path):

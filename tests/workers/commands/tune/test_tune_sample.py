@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 
 import pytest
 from quick_parameters import quick_first
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.settings.load import load
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.commands.tune import sample as tune_sample
 
@@ -47,6 +49,13 @@ def test_mails_are_advised_five_characters_a_shingle(mails):
     assert 17 < found["alphabet"] < 22
     assert [row["k"] for row in found["lengths"]] == [3, 4, 5, 6, 7, 8]
     assert all(row["median"] > 0.9 for row in found["lengths"])
+
+
+def test_the_first_signal_ends_what_is_computed_of_a_sample(mails, monkeypatch):
+    """The sample is read by then; a part of the advice is none."""
+    monkeypatch.setattr(tune_sample, "_show", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        tune_sample.show(load({"fields": "id=mail,text=body"}), [str(mails)], as_json=True)
 
 
 def test_the_tables_say_the_same(mails):

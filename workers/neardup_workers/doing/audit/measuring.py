@@ -9,9 +9,9 @@ not pairs: pairs come in lumps, and an interval over lumps is too narrow.
 from __future__ import annotations
 
 import math
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ from neardup_workers.outside.options.judging import AuditOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import descriptor_of
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.readers.blocks import STDIN
 from neardup_workers.outside.settings.files import Settings, with_file_window
 
@@ -181,19 +182,19 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     session.report.end_run()
     asked = AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts)
     session.report.end_bar()
-    audited = audit(asked, settings, quiet=session.options.quiet)
+    try:
+        audited = audit(asked, settings, quiet=session.options.quiet)
+    except KeyboardInterrupt:
+        session.stop.signal = signal.SIGINT
+        return
     kind = "pairs" if pairs is not None else "verdicts"
     session.measured["audit"] = summary_of(audited, kind, settings)
     session.notes.append(line_of(audited, kind))
 
 
-@contextmanager
-def _reading(paths: Sequence[str], settings: Settings, title: str) -> Iterator[Session]:
+def _reading(paths: Sequence[str], settings: Settings, title: str) -> Session:
     """Return a session that reads the documents as a run does; ``title`` names the reading for who waits."""
-    with Session(settings, SessionOptions(list(paths), quiet=True), title=title) as session:
-        yield session
-        if session.stop.signal:
-            raise Failure(session.ended, "interrupted: an audit of a part of the documents would say nothing")
+    return Session(settings, SessionOptions(list(paths), quiet=True), title=title, stop=Uncaught())
 
 
 def _misses(

@@ -41,6 +41,7 @@ from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.interpreter import give_back
+from neardup_workers.outside.process.stop import LEFT, SILENT_SECONDS
 from neardup_workers.outside.process.warming import warm
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, is_loopback, is_socket
 from neardup_workers.outside.store.answers import Answer
@@ -226,6 +227,7 @@ async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | 
         ended.append(number)
         running.events.close()
         server.should_exit = True
+        loop.call_later(SILENT_SECONDS, say, LEFT.format("open requests are"))
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)

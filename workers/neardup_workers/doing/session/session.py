@@ -124,9 +124,8 @@ class Session:
         table = reject_table(options.rejects)
         self._reject_table = None if table is None else self._files.enter_context(table)
         self.rejects = self._files.enter_context(Rejects(options.rejects if table is None else None, follow=follow))
-        self.stop = stop or Stop()
-        self._reader_left = False
-        self.cut = False  # whether a second signal ended the reading: some answers are not written
+        self.stop = stop or Stop(lambda line: self.report.say(line, always=True))
+        self._reader_left = self.cut = False  # cut: a signal ended the work, so some answers are not written
         self._ahead: Ahead | None = None
         self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
@@ -160,6 +159,7 @@ class Session:
         self.reader.close()
         self.report.end_bar()
         self._files.__exit__(kind, error, trace)
+        self.stop.release()
         self._reader_left = isinstance(error, BrokenPipeError)
         self.cut = isinstance(error, KeyboardInterrupt) and bool(self.stop.signal)
         return self._reader_left or self.cut

@@ -3,8 +3,9 @@ once.
 
 States: running, stopping (``signal`` is set). Only the handler changes the state. While the process waits for input,
 the handler interrupts the wait, which then looks like the end of the input. At any other moment the handler only sets
-``signal``, so it interrupts no step of the table and no line of output. In the state stopping, another signal raises
-``KeyboardInterrupt``. Before a ``Stop`` is installed, ``leave_at_once`` handles signals.
+``signal``, so it interrupts no step of the table and no line of output. Who still works ``SILENT_SECONDS`` later says
+so. In the state stopping, another signal raises ``KeyboardInterrupt``, and so does the first one in ``at_once``. Before
+a ``Stop`` is installed, ``leave_at_once`` handles signals.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from neardup_workers.outside.process.exits import Exit
 
@@ -25,6 +27,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A signal that arrives between the last instruction of Python and the call of the system does not end the call: the
 # wait for input is repeated after this time.
 _UNSEEN_SECONDS = 1.0
+# After a signal, who works for longer says what is left to do.
+SILENT_SECONDS, LEFT = 0.8, "stopping: {} answered first; Ctrl-C once more ends at once"
 
 
 def leave_at_once() -> None:
@@ -51,22 +55,41 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _take_over(handler: Callable[[int, FrameType | None], object]) -> None:
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
+def _take_over(handler: Callable[[int, FrameType | None], object]) -> dict[int, Any]:
+    """Set a handler; returns those before."""
+    taken = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in taken}
 
 
 class Stop:
-    """The state (``signal`` is the number of the first signal, or 0), and waits that a signal interrupts."""
+    """The state (``signal`` is the number of the first signal, or 0), and waits that a signal interrupts.
 
-    def __init__(self) -> None:
+    Args:
+        say: gets the line that says what is left to do.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
         self.signal = 0
-        self._waiting = False
+        self._waiting, self._say = False, say
+        self._before: dict[int, Any] = {}
 
     def install(self) -> None:
         """Take over the signals, except those that the parent process has set to be ignored."""
-        _take_over(self._handle)
+        self._before = _take_over(self._handle)
+
+    def release(self) -> None:
+        """Set the handlers of before ``install`` again: a signal ends what follows."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Work that a signal cuts, because a part of it is no result."""
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
 
     def read(self, descriptor: int, size: int) -> bytes:
         """Read like ``os.read``; a signal looks like the end of the input."""
@@ -98,5 +121,16 @@ class Stop:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.signal = self.signal, number
+        if not again:
+            left = threading.Timer(SILENT_SECONDS, self._say, (LEFT.format("what was read is"),))
+            left.daemon = True
+            left.start()
         if again or self._waiting:
             raise KeyboardInterrupt
+
+
+class Uncaught(Stop):
+    """Takes no signal over: the first one ends the command, whose result needs all documents."""
+
+    def install(self) -> None:
+        """Change nothing."""

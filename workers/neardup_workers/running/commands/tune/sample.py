@@ -22,6 +22,7 @@ from neardup_workers.outside.display.printing import facts, print_found, table_o
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.settings.files import Settings, fields_of
 from neardup_workers.running.commands.tune import thresholds
 
@@ -114,7 +115,7 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """Yield documents up to the maximum; refused input is skipped."""
     count = characters = 0
-    with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
+    with Session(settings, SessionOptions(list(paths), quiet=True), stop=Uncaught()) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, Reason):
                 continue
