@@ -293,6 +293,7 @@ HOSTILE = {
     "id of 64 kB": (b'{"id": "%s", "text": "x"}' % (b"x" * 65_536), JSON, 422, "id_too_long"),
     "text of a wrong type": (b'{"id": "a", "text": 7}', JSON, 422, "text_type"),
     "empty text": (b'{"id": "a", "text": " "}', JSON, 422, "empty"),
+    "text too long": (b'{"id": "a", "text": "%s"}' % (b"x" * 1001), JSON, 422, "text_too_long"),
     "milliseconds": (b'{"id": "a", "text": "x", "timestamp": %d}' % (NOW * 1000), JSON, 422, "timestamp_unit"),
     "a form": (b"id=a", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "content_type"),
     "no type": (b"{}", {}, 415, "content_type"),
@@ -302,8 +303,8 @@ HOSTILE = {
 
 
 def test_hostile_bodies_get_a_problem_that_names_rule_and_remedy(tmp_path):
-    """The service continues."""
-    with world_in(tmp_path, body_bytes_max=1 << 17, clock="event") as world:
+    """The service continues. A length that is too great is said with its bound."""
+    with world_in(tmp_path, body_bytes_max=1 << 17, clock="event", text_characters_max=1000) as world:
         requests = []
         for name, (body, headers, _, _) in HOSTILE.items():
             requests.append(
@@ -314,7 +315,8 @@ def test_hostile_bodies_get_a_problem_that_names_rule_and_remedy(tmp_path):
             assert (response.status_code, problem["reason"]) == (status, reason), name
             assert response.headers["content-type"] == "application/problem+json"
             assert problem["title"]
-            assert problem["detail"]
+            bound = "it has 1,001 characters, at most 1,000 are read: --set text_characters_max=NUMBER"
+            assert problem["detail"] == bound if reason == "text_too_long" else problem["detail"]
         assert world.check("a", TEXT)["status"] == "original"
 
 

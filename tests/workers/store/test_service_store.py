@@ -1,6 +1,10 @@
 """The window of the service on disk: after a restart it answers as if it had never stopped."""
 
+import errno
+import os
 import random
+import sqlite3
+from pathlib import Path
 
 import pytest
 from cases import CASES
@@ -10,6 +14,7 @@ from service_world import NOW, TEXT, edited, opened
 from neardup import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.disk.folder import unusable
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES
 from neardup_workers.outside.store.extra import sources
 from neardup_workers.outside.store.log import VERSION
@@ -199,3 +204,25 @@ def test_a_store_of_another_signing_says_why_once_and_stays_as_it_is(tmp_path, c
     assert not caplog.messages
     closed(opened(tmp_path, ServeSettings(bucket_candidates_max=77)))
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [(errno.EROFS, "mounted for reading alone"), (errno.EACCES, "the right to write"), (errno.ENOSPC, "with room"),
+     (errno.ENOTDIR, "is a file"), (errno.EIO, "correct that")],
+)  # fmt: skip
+def test_a_folder_that_cannot_be_used_is_refused_with_cause_and_remedy(code, remedy):
+    """More room mends a full disk alone."""
+    failure = unusable(Path("window"), OSError(code, os.strerror(code)))
+    assert os.strerror(code) in str(failure)
+    assert remedy in str(failure).rpartition(";")[2]
+
+
+def test_a_file_that_sqlite_may_not_write_is_no_full_disk(tmp_path):
+    """SQLite has errors of its own for what the system says."""
+    with sqlite3.connect(tmp_path / "window.sqlite") as writer:
+        writer.execute("CREATE TABLE a (b)")
+    reader = sqlite3.connect(f"file:{tmp_path}/window.sqlite?mode=ro", uri=True)
+    with pytest.raises(sqlite3.OperationalError) as error:
+        reader.execute("INSERT INTO a VALUES (1)")
+    assert "the right to write" in str(unusable(tmp_path, error.value))

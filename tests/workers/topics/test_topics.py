@@ -82,10 +82,11 @@ def test_a_removal_notice_says_the_id() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_dead_letter_says_why_and_from_where(reason: str) -> None:
-    """It has reason, sentence, topic, partition, offset, time, and the record itself."""
-    letter = orjson.loads(encode_dead(Record(3, 17, 1234, b"\xff", b"\x00text"), "documents", reason))
-    assert letter["reason"] == reason
-    assert letter["message"] == REASONS[reason]
+    """It has reason, sentence with the bound of its setting, topic, partition, offset, time, and the record itself."""
+    record, config = Record(3, 17, 1234, b"\xff", b"\x00text"), Config(text_characters_max=9)
+    letter = orjson.loads(encode_dead(record, "documents", reason, config))
+    bound = " (at most 9 are read: --set text_characters_max=NUMBER)" if reason == "text_too_long" else ""
+    assert (letter["reason"], letter["message"]) == (reason, REASONS[reason] + bound)
     assert (letter["topic"], letter["partition"], letter["offset"], letter["timestamp_ms"]) == (
         "documents",
         3,

@@ -42,7 +42,7 @@ from neardup_workers.doing.http.feeds import listing
 from neardup_workers.doing.http.figures import operation, shown_settings
 from neardup_workers.doing.http.outgoing.atom import TYPE, feed_of
 from neardup_workers.doing.http.page import page
-from neardup_workers.doing.http.problems import field_of, json_response, problem
+from neardup_workers.doing.http.problems import about, json_response, problem
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.store import extra
@@ -179,10 +179,10 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
     return response
 
 
-def refused(service: Service, reason: str) -> Response:
+def refused(service: Service, reason: str, text: str = "") -> Response:
     """Count a refused document; return its problem."""
     service.events.figures.refuse(reason)
-    return problem(reason, field=field_of(reason, service.decoding.fields))
+    return problem(reason, **about(reason, service.decoding.fields, service.settings, text))
 
 
 def answer_values(answer: Answer) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from neardup.documents.document import REASONS
 from neardup.pairs.json_lines import Fields, escape_unprintable
+from neardup_workers.outside.settings.files import bound_in
 from neardup_workers.outside.settings.serve import LIMITS
 
 PROBLEM_TYPE = "application/problem+json"
@@ -104,14 +105,15 @@ def problem_values(
     }
 
 
-def field_of(reason: str, fields: Fields) -> str | None:
-    """Return the field of a document that a reason is about, by its name in the request."""
+def about(reason: str, fields: Fields, settings: object, text: str = "") -> dict[str, Any]:
+    """Return the field of a document that a reason is about, by its name in the request, and of a bound the remedy."""
     begins = reason.partition("_")[0]
     named = {"text": fields.text, "id": fields.id, "timestamp": fields.timestamp, "vector": fields.vector}
     named |= {"tokens": fields.tokens, "token": fields.tokens, "rating": fields.tokens, "square": fields.tokens}
     alone = {"no_id": fields.id, "no_text": fields.text, "empty": fields.text, "surrogate": fields.text}
     alone |= {"no_shingles": fields.text, "no_vector": fields.vector, "no_tokens": fields.tokens}
-    return alone.get(reason) or named.get(begins)
+    bound = bound_in(REASONS.get(reason, ""), settings, text)
+    return {"field": alone.get(reason) or named.get(begins), "detail": bound}
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -92,7 +92,7 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     else:
         [answer] = await writer.call(lambda keeper: keeper.probe([decoded], nearest))
     if answer.refused:
-        return refused(service, answer.refused)
+        return refused(service, answer.refused, decoded.text)
     seconds = time.perf_counter() - started
     service.observer.sample("service_check_seconds", [seconds])
     service.events.figures.observe(seconds)
@@ -252,7 +252,7 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     explanation = await writer.call(lambda keeper: keeper.why(a, b, collection))
     if explanation.reason == "refused" and isinstance(a, Document):
         [answer] = await writer.call(lambda keeper: keeper.probe([a]))
-        return refused(service, answer.refused)
+        return refused(service, answer.refused, a.text)
     values = explanation._asdict() | {"sentence": EXPLANATIONS[explanation.reason]}
     if explanation.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(explanation.similarity, SIMILARITY_DIGITS)

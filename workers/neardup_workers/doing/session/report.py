@@ -22,6 +22,7 @@ from neardup_workers.outside.process.printable import printable
 from neardup_workers.outside.readers.entries import FILE_REASONS, Entry
 from neardup_workers.outside.readers.lines import BOM, Line
 from neardup_workers.outside.readers.paths import display
+from neardup_workers.outside.settings.files import bound_in
 
 
 def summary_of(counts: Mapping[str, int], accounts: LossAccounts) -> dict[str, Any]:
@@ -240,9 +241,9 @@ class Report:
             table.add_row(*row)
         _console().print(table)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, always: bool = False) -> None:
         """Write a sentence to standard error, unless quiet."""
-        if not self._quiet:
+        if always or not self._quiet:
             self._say(text)
 
     def end_bar(self) -> None:
@@ -295,13 +296,9 @@ def sentence_of(entry: Entry, reason: str) -> str:
 def with_bound(entry: Entry, reason: str, settings: object) -> Entry:
     """Return a refused entry whose sentence has the bound of the setting that it ends with, and what a text has."""
     sentence = _SENTENCES.get(reason, "")
-    setting = sentence.rpartition(" ")[2]
-    bound = getattr(settings, setting, None) if setting.endswith("_max") else None
-    if entry.says or not isinstance(bound, int | float):
-        return entry
     text = entry.found.text if isinstance(entry.found, Document) else ""
-    has = f"it has {len(text):,} characters, " if reason == "text_too_long" and text else ""
-    return entry._replace(says=f"{sentence} ({has}at most {bound:,} are read: --set {setting}=NUMBER)")
+    bound = bound_in(sentence, settings, text)
+    return entry if entry.says or not bound else entry._replace(says=f"{sentence} ({bound})")
 
 
 def _fields(entry: Entry) -> str:

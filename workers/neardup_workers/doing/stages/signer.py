@@ -328,7 +328,7 @@ class _Step:
         self._refused[reason] = self._refused.get(reason, 0) + documents
         partition = partition_of_key(record.key or b"", plan.dead_partitions)
         key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
-        dead = encode_dead(record, plan.topics.documents, reason)
+        dead = encode_dead(record, plan.topics.documents, reason, plan.config)
         self.messages.append(Message(plan.topics.dead, partition, dead, key))
 
 

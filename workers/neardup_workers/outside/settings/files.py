@@ -165,6 +165,22 @@ def with_file_window(settings: Settings) -> Settings:
     return settings.model_copy(update={**lifted, "window_bytes_max": bytes_max})
 
 
+def bound_in(sentence: str, settings: object, text: str = "") -> str:
+    """Return what a refused text has, the bound of the setting that a sentence ends with, and how to change it.
+
+    Empty if it ends with none.
+
+    >>> bound_in("the text is longer than text_characters_max", Settings(text_characters_max=1_000), 1_001 * "a")
+    'it has 1,001 characters, at most 1,000 are read: --set text_characters_max=NUMBER'
+    """
+    setting = sentence.rpartition(" ")[2]
+    bound = getattr(settings, setting, None) if setting.endswith("_max") else None
+    if not isinstance(bound, int | float):
+        return ""
+    has = f"it has {len(text):,} characters, " if text and sentence.startswith("the text") else ""
+    return f"{has}at most {bound:,} are read: --set {setting}=NUMBER"
+
+
 def fields_of(settings: Settings, *, sources: bool = False) -> Fields:
     """Return how lines of JSON are read: the names of fields, the requirements of the scheme, and whether ``sources``
     are read."""

@@ -19,6 +19,7 @@ from neardup.documents.document import REASONS, Document
 from neardup.documents.ids import SEPARATOR, full_id, split_id
 from neardup.pairs.json_lines import named_collection, shared_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches
+from neardup_workers.outside.settings.files import bound_in
 from neardup_workers.outside.transport.protocol import Record
 
 # Maximum bytes of the document in a dead letter. The origin names the offset of the whole document.
@@ -120,17 +121,20 @@ def encode_removal(id_: bytes, envelope: Envelope, *, separate: bool = False) ->
     return key_of(id_, separate=separate), orjson.dumps(value)
 
 
-def encode_dead(record: Record, topic: str, reason: str) -> bytes:
+def encode_dead(record: Record, topic: str, reason: str, settings: object = None) -> bytes:
     """Return a dead letter: reason, origin, and the document (its beginning, if it is long) in base64.
 
-    For a refused batch it has the first and the last offset, and no document.
+    For a refused batch it has the first and the last offset, and no document. The sentence has the bound that it names,
+    of ``settings``.
     """
     key, value, refused = record.key or b"", record.value or b"", record.refused
     batch = {"offset_last": record.offset, "batch_bytes": refused.packed_bytes} if refused else {}
+    sentence = REFUSAL_REASONS[reason]
+    bound = bound_in(sentence, settings)
     return orjson.dumps(
         {
             "reason": reason,
-            "message": REFUSAL_REASONS[reason],
+            "message": f"{sentence} ({bound})" if bound else sentence,
             "topic": topic,
             "partition": record.partition,
             "offset": refused.first_offset if refused else record.offset,

@@ -18,7 +18,7 @@ from neardup.errors import Reason
 from neardup_workers.doing.http.access.guard import admitted
 from neardup_workers.doing.http.app import Service, answer_values
 from neardup_workers.doing.http.bodies import JSON_LINES, lines_of, read_body
-from neardup_workers.doing.http.problems import field_of, json_line, problem_values, shown
+from neardup_workers.doing.http.problems import about, json_line, problem_values, shown
 from neardup_workers.outside.store.answers import Answer
 
 # Maximum groups of a batch that wait at the same time.
@@ -87,7 +87,8 @@ async def _answered(service: Service, group: list[_Line], outcomes: AsyncIterato
         if not isinstance(outcome, dict):
             reason = str(outcome)
             service.events.figures.refuse(reason)
-            problems = problem_values(reason, field=field_of(reason, service.decoding.fields))
+            text = "" if isinstance(one, Reason) else one.text
+            problems = problem_values(reason, **about(reason, service.decoding.fields, service.settings, text))
             outcome = {**({} if isinstance(one, Reason) else {"id": shown(one.id)}), "error": problems}
         out.append(json_line(outcome))
     return b"".join(out)

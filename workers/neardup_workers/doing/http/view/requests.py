@@ -87,7 +87,7 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
     if decided is None:
         return json_response(_undecided(decoded.id, sent, decoded.collection), 202)
     if decided.answer.refused:
-        return refused(service, decided.answer.refused)
+        return refused(service, decided.answer.refused, decoded.text)
     service.observer.sample("service_check_seconds", [time.perf_counter() - started])
     return json_response(answer_values(decided.answer))
 
