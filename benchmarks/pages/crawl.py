@@ -80,7 +80,7 @@ def _call(path: str, warm: str, settings: dict[str, Any], verdicts: str) -> None
 
     for input_ in (warm, path):
         before, began = os.times(), time.perf_counter()
-        options = DedupOptions([input_], quiet=True, verdicts=verdicts, output=os.devnull)
+        options = DedupOptions(paths=[input_], quiet=True, verdicts=verdicts, output=os.devnull)
         run(options, Settings(**settings))
         times = Run(time.perf_counter() - began, *(sum(os.times()[i : i + 2]) - sum(before[i : i + 2]) for i in (0, 2)))
     print(json.dumps(times))

@@ -170,7 +170,7 @@ def _audited(name: str, documents: Sequence[Document], settings: Settings, draws
         Path(paths[0]).write_text("".join(lines), encoding="utf-8")
         pairs, verdicts = (str(Path(folder, file)) for file in ("pairs", "verdicts"))
         begin = _cpu_seconds()
-        pairs_of(RunOptions(paths, output=pairs, quiet=True), settings)
+        pairs_of(RunOptions(paths=paths, output=pairs, quiet=True), settings)
         seconds = _cpu_seconds() - begin
         rows = [json.loads(line) for line in Path(pairs).read_text(encoding="utf-8").splitlines()]
         truth = truth_of(documents, [(one["older"], one["newer"]) for one in rows], settings)
@@ -178,7 +178,7 @@ def _audited(name: str, documents: Sequence[Document], settings: Settings, draws
 
         def options(draw: int, *, of_pairs: bool = True) -> AuditOptions:
             looked_at = (pairs, None) if of_pairs else (None, verdicts)
-            return AuditOptions(paths, pairs=looked_at[0], verdicts=looked_at[1], sample=sample, draw=draw)
+            return AuditOptions(paths=paths, pairs=looked_at[0], verdicts=looked_at[1], sample=sample, draw=draw)
 
         begin = _cpu_seconds()
         found = [audit(options(draw), settings) for draw in range(draws)]
@@ -189,7 +189,7 @@ def _audited(name: str, documents: Sequence[Document], settings: Settings, draws
         }  # fmt: skip
         yield _result(f"{name}: documents with a pair", found, truth.documents, details)
         begin = _cpu_seconds()
-        dedup(DedupOptions(paths, output=str(Path(folder, "kept")), verdicts=verdicts, quiet=True), settings)
+        dedup(DedupOptions(paths=paths, output=str(Path(folder, "kept")), verdicts=verdicts, quiet=True), settings)
         seconds = _cpu_seconds() - begin
         begin = _cpu_seconds()
         found = [audit(options(draw, of_pairs=False), settings) for draw in range(draws)]

@@ -43,7 +43,9 @@ def learned(documents: Sequence[Document], contents_min: int) -> Config:
     with tempfile.TemporaryDirectory() as folder:
         corpus, found = Path(folder, "corpus.jsonl"), Path(folder, "list.jsonl")
         corpus.write_text("".join(json.dumps({"id": x.id, "text": x.text}) + "\n" for x in documents))
-        options = PassagesOptions([str(corpus)], templates=True, documents=contents_min, output=str(found), quiet=True)
+        options = PassagesOptions(
+            paths=[str(corpus)], templates=True, documents=contents_min, output=str(found), quiet=True
+        )
         templates(options, Settings(scheme="passages"))
         return Config(scheme="passages", scheme_options={"templates": read_templates(str(found))})
 

@@ -63,7 +63,7 @@ def _least_seconds(path: Path, repeats: int) -> tuple[float, float]:
     for round_ in range(repeats + 1):
         for counted in (False, True):
             sources = str(path.with_name("sources.jsonl")) if counted else None
-            options = DedupOptions([str(path)], quiet=True, output=str(path.with_name("kept")), sources=sources)
+            options = DedupOptions(paths=[str(path)], quiet=True, output=str(path.with_name("kept")), sources=sources)
             gc.collect()
             start = time.process_time()
             dedup(options, load({}, None))

@@ -180,7 +180,7 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     if session.stop.signal:
         return
     session.report.end_run()
-    asked = AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts)
+    asked = AuditOptions(paths=list(session.options.paths), pairs=pairs, verdicts=verdicts)
     session.report.end_bar()
     try:
         audited = audit(asked, settings, quiet=session.options.quiet)
@@ -194,7 +194,7 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
 
 def _reading(paths: Sequence[str], settings: Settings, title: str) -> Session:
     """Return a session that reads the documents as a run does; ``title`` names the reading for who waits."""
-    return Session(settings, SessionOptions(list(paths), quiet=True), title=title, stop=Uncaught())
+    return Session(settings, SessionOptions(paths=list(paths), quiet=True), title=title, stop=Uncaught())
 
 
 def _misses(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import typer
+from typing import Any, Literal
 
 from neardup_workers.outside.options.shared import (
-    Candidates,
-    Follow,
-    KeepFile,
-    Salvage,
+    CANDIDATES,
+    FOLLOW,
+    KEEP_FILE,
+    SALVAGE,
+    TOP,
+    TRUTH,
+    WINDOW_FILE,
     SessionOptions,
-    Top,
-    Truth,
-    WindowFile,
+    option,
 )
 
 
@@ -23,112 +22,63 @@ from neardup_workers.outside.options.shared import (
 class RunOptions(SessionOptions):
     """The arguments of ``run``."""
 
-    candidates: Candidates = False
-    top: Top = None
-    follow: Follow = False
-    window_from: WindowFile = None
-    salvage: Salvage = False
-    keep: KeepFile = None
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="write the pairs to a file instead of standard output"),
-    ] = None
-    overview: Annotated[
-        bool,
-        typer.Option("--overview", help="end with the documents of the most pairs and a histogram of similarities"),
-    ] = False
-    truth: Truth = False
-    across: Annotated[
-        bool,
-        typer.Option(
-            "--across", help="write pairs of documents of different collections only (part collection of --fields)"
-        ),
-    ] = False
-
-    @property
-    def outputs(self) -> dict[str, str | None]:
-        """The files that the command writes in addition to its summary, by field."""
-        return {**super().outputs, "output": self.output, "keep": self.keep}
+    candidates: bool = CANDIDATES
+    top: int | None = TOP
+    follow: bool = FOLLOW
+    window_from: str | None = WINDOW_FILE
+    salvage: bool = SALVAGE
+    keep: str | None = KEEP_FILE
+    output: str | None = option(
+        None, "write the pairs to a file instead of standard output", short="-o", metavar="FILE"
+    )
+    overview: bool = option(False, "end with the documents of the most pairs and a histogram of similarities")
+    truth: bool = TRUTH
+    across: bool = option(False, "write pairs of documents of different collections only (part collection of --fields)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOptions(SessionOptions):
     """The arguments of ``probe``."""
 
-    index: Annotated[
-        list[str], typer.Option("--index", metavar="PATH", help="documents to compare with; may stand several times")
-    ]
-    candidates: Candidates = False
-    top: Top = None
+    index: list[str] = option(..., "documents to compare with; may stand several times", metavar="PATH")
+    candidates: bool = CANDIDATES
+    top: int | None = TOP
 
 
-SourcesFile = Annotated[
-    str | None,
-    typer.Option(
-        "--sources", metavar="FILE", help="write what each source published, as JSON Lines, or as a table (.csv)"
-    ),
-]
-
-
-AllowLoss = Annotated[
-    bool,
-    typer.Option(
-        "--allow-loss", help="write the kept documents also if nearly all of a source, or of all, repeat one another"
-    ),
-]
+SOURCES_FILE: Any = option(
+    None, "write what each source published, as JSON Lines, or as a table (.csv)", metavar="FILE"
+)
+ALLOW_LOSS: Any = option(
+    False, "write the kept documents also if nearly all of a source, or of all, repeat one another"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DedupOptions(SessionOptions):
     """The arguments of ``dedup``."""
 
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--against", metavar="PATH", help="drop what repeats these documents too, which are not written; repeat it"
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="write the kept documents to a file"),
-    ] = None
-    removed: Annotated[
-        str | None, typer.Option("--removed", metavar="FILE", help="write the dropped lines, each with its verdict")
-    ] = None
-    verdicts: Annotated[
-        str | None,
-        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document, as JSON Lines"),
-    ] = None
-    clusters: Annotated[
-        str | None,
-        typer.Option("--clusters", metavar="FILE", help="write the clusters of two documents or more, as JSON Lines"),
-    ] = None
-    warc_out: Annotated[
-        str | None,
-        typer.Option(
-            "--warc-out",
-            metavar="FILE",
-            help="write the records of WARC input as an archive: identical "
-            "payloads as revisits, near-duplicates with their verdicts",
-        ),
-    ] = None
-    warc_drop: Annotated[bool, typer.Option("--warc-drop", help="leave near-duplicates out of the archive")] = False
-    annotate: Annotated[
-        bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
-    ] = False
-    allow_loss: AllowLoss = False
-    sources: SourcesFile = None
-    truth: Truth = False
-    follow: Follow = False
-    window_from: WindowFile = None
-    salvage: Salvage = False
-    keep: KeepFile = None
-
-    @property
-    def outputs(self) -> dict[str, str | None]:
-        """The files that the command writes in addition to its summary, by field."""
-        named = ("output", "removed", "verdicts", "clusters", "sources", "keep", "warc_out")
-        return {**super().outputs, **{name: getattr(self, name) for name in named}}
+    against: list[str] | None = option(
+        None, "drop what repeats these documents too, which are not written; repeat it", metavar="PATH"
+    )
+    output: str | None = option(None, "write the kept documents to a file", short="-o", metavar="FILE")
+    removed: str | None = option(None, "write the dropped lines, each with its verdict", metavar="FILE")
+    verdicts: str | None = option(None, "write a verdict for each document, as JSON Lines", metavar="FILE")
+    clusters: str | None = option(None, "write the clusters of two documents or more, as JSON Lines", metavar="FILE")
+    warc_out: str | None = option(
+        None,
+        "write the records of WARC input as an archive: identical "
+        "payloads as revisits, near-duplicates with their verdicts",
+        metavar="FILE",
+    )
+    warc_drop: bool = option(False, "leave near-duplicates out of the archive")
+    annotate: bool = option(False, "write the dropped lines too, and with each line its verdict")
+    allow_loss: bool = ALLOW_LOSS
+    sources: str | None = SOURCES_FILE
+    truth: bool = TRUTH
+    follow: bool = FOLLOW
+    window_from: str | None = WINDOW_FILE
+    salvage: bool = SALVAGE
+    keep: str | None = KEEP_FILE
 
     @property
     def loses(self) -> str | None:
@@ -143,56 +93,27 @@ class DedupOptions(SessionOptions):
 class BatchOptions(SessionOptions):
     """The arguments of ``batch``."""
 
-    engine: Annotated[
-        Literal["local", "spark"],
-        typer.Option("--engine", help="where the pairs are found: on this machine, or on a cluster of Spark"),
-    ] = "local"
-    candidates: Candidates = False
-    top: Top = None
-    keep: KeepFile = None
-    memory_max: Annotated[
-        str, typer.Option("--memory-max", metavar="SIZE", help="memory of the table, as 512MB; the rest is on disk")
-    ] = "1GB"
-    temporary: Annotated[
-        str | None,
-        typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
-    ] = None
-    sources: SourcesFile = None
-    verdicts: Annotated[
-        str | None,
-        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document too, as dedup does"),
-    ] = None
-    prefer: Annotated[
-        str | None,
-        typer.Option(
-            "--prefer",
-            metavar="first|longest|FIELD",
-            help="which documents to keep: the first (the default), the "
-            "longest, or those with the greatest number in a field",
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="write the documents to keep, as dedup does"),
-    ] = None
-    annotate: Annotated[
-        bool, typer.Option("--annotate", help="write the dropped lines to --output too, and with each line its verdict")
-    ] = False
-    allow_loss: AllowLoss = False
-    truth: Truth = False
+    engine: Literal["local", "spark"] = option(
+        "local", "where the pairs are found: on this machine, or on a cluster of Spark"
+    )
+    candidates: bool = CANDIDATES
+    top: int | None = TOP
+    keep: str | None = KEEP_FILE
+    memory_max: str = option("1GB", "memory of the table, as 512MB; the rest is on disk", metavar="SIZE")
+    temporary: str | None = option(None, "where the corpus is kept meanwhile, emptied at the end", metavar="FOLDER")
+    sources: str | None = SOURCES_FILE
+    verdicts: str | None = option(None, "write a verdict for each document too, as dedup does", metavar="FILE")
+    prefer: str | None = option(
+        None,
+        "which documents to keep: the first (the default), the longest, or those with the greatest number in a field",
+        metavar="first|longest|FIELD",
+    )
+    output: str | None = option(None, "write the documents to keep, as dedup does", short="-o", metavar="FILE")
+    annotate: bool = option(False, "write the dropped lines to --output too, and with each line its verdict")
+    allow_loss: bool = ALLOW_LOSS
+    truth: bool = TRUTH
 
     @property
     def decides(self) -> bool:
         """Whether documents are decided."""
         return any(path is not None for path in (self.verdicts, self.output, self.sources))
-
-    @property
-    def outputs(self) -> dict[str, str | None]:
-        """The files that the command writes in addition to its summary, by field."""
-        return {
-            **super().outputs,
-            "keep": self.keep,
-            "sources": self.sources,
-            "verdicts": self.verdicts,
-            "output": self.output,
-        }

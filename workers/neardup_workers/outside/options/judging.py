@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Any
 
-import typer
+from neardup_workers.outside.options.shared import PATHS, QUIET, CommandOptions, SessionOptions, argument, option
 
-from neardup_workers.outside.options.shared import CommandOptions, Paths, Quiet, SessionOptions
-
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")]
-Bins = Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")]
+AS_JSON: Any = option(False, "print one JSON object and no picture", name="--json")
+BINS: Any = option(20, "bins of similarity between 0 and 1", min=1, max=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(CommandOptions):
     """The arguments of ``tune``; those from ``family`` to ``documents`` ask about a family of functions."""
 
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="draw the S-curve to a file that ends in .svg or .png")
-    ] = None
-    as_json: AsJson = False
-    sample: Annotated[
-        list[str] | None,
-        typer.Option("--sample", metavar="PATH", help="advise a length of shingles, and show pairs by threshold"),
-    ] = None
-    family: Annotated[
-        str | None,
-        typer.Option("--family", metavar="NAME", help="propose a cascade of AND and OR for a family of functions"),
-    ] = None
-    d1: Annotated[float | None, typer.Option("--d1", help="distance up to which a pair should be met")] = None
-    d2: Annotated[float | None, typer.Option("--d2", help="distance from which it should not")] = None
-    p1: Annotated[float | None, typer.Option("--p1", help="chance to be met that is wanted at d1, at least")] = None
-    p2: Annotated[float | None, typer.Option("--p2", help="chance that is allowed at d2, at most")] = None
-    scale: Annotated[
-        float | None, typer.Option("--scale", help="bits of an item, or width of a segment, where the family has one")
-    ] = None
-    documents: Annotated[
-        int | None, typer.Option("--documents", metavar="N", help="tables and rows of a probe among so many documents")
-    ] = None
+    plot: str | None = option(None, "draw the S-curve to a file that ends in .svg or .png", metavar="FILE")
+    as_json: bool = AS_JSON
+    sample: list[str] | None = option(None, "advise a length of shingles, and show pairs by threshold", metavar="PATH")
+    family: str | None = option(None, "propose a cascade of AND and OR for a family of functions", metavar="NAME")
+    d1: float | None = option(None, "distance up to which a pair should be met")
+    d2: float | None = option(None, "distance from which it should not")
+    p1: float | None = option(None, "chance to be met that is wanted at d1, at least")
+    p2: float | None = option(None, "chance that is allowed at d2, at most")
+    scale: float | None = option(None, "bits of an item, or width of a segment, where the family has one")
+    documents: int | None = option(None, "tables and rows of a probe among so many documents", metavar="N")
 
     @property
     def family_values(self) -> dict[str, str | float | None]:
@@ -52,178 +38,95 @@ class TuneOptions(CommandOptions):
 class CalibrateOptions(CommandOptions):
     """The arguments of ``calibrate``: pairs that were judged, or with ``field`` pairs that a field judges."""
 
-    pairs: Annotated[
-        str,
-        typer.Argument(
-            metavar="PAIRS",
-            help="pairs with a field same, true or false; with --field what run or probe wrote, with --clusters "
-            "verdicts of dedup; - for standard input",
-            show_default=False,
-        ),
-    ]
-    documents: Annotated[
-        list[str],
-        typer.Option("--documents", metavar="FILE", help="the documents of the pairs; may stand several times"),
-    ]
-    field: Annotated[
-        str | None,
-        typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs"),
-    ] = None
-    kind: Annotated[str, typer.Option("--kind", help="what it holds: number, date (ISO 8601, in days) or text")] = (
-        "number"
+    pairs: str = argument(
+        "PAIRS",
+        "pairs with a field same, true or false; with --field what run or probe wrote, with --clusters "
+        "verdicts of dedup; - for standard input",
     )
-    sure: Annotated[float, typer.Option("--sure", min=0, max=1, help="similarity from which a pair is surely true")] = (
-        1.0
+    documents: list[str] = option(..., "the documents of the pairs; may stand several times", metavar="FILE")
+    field: str | None = option(None, "a field that was not scored and differs less in true pairs", metavar="NAME")
+    kind: str = option("number", "what it holds: number, date (ISO 8601, in days) or text")
+    sure: float = option(1.0, "similarity from which a pair is surely true", min=0, max=1)
+    bins: int = BINS
+    clusters: bool = option(False, "judge clusters by their size: each document and the one it duplicates")
+    random_mean: float | None = option(
+        None, "mean difference of records at random; measured on the documents by default"
     )
-    bins: Bins = 20
-    clusters: Annotated[
-        bool, typer.Option("--clusters", help="judge clusters by their size: each document and the one it duplicates")
-    ] = False
-    random_mean: Annotated[
-        float | None,
-        typer.Option(
-            "--random-mean", help="mean difference of records at random; measured on the documents by default"
-        ),
-    ] = None
-    difference_max: Annotated[
-        float, typer.Option("--difference-max", min=0, help="look only at pairs that differ by this at most")
-    ] = math.inf
-    id_field: Annotated[str, typer.Option("--id-field", help="name of the id in the documents")] = "id"
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False
+    difference_max: float = option(math.inf, "look only at pairs that differ by this at most", min=0)
+    id_field: str = option("id", "name of the id in the documents")
+    as_json: bool = option(False, "print one JSON object", name="--json")
 
 
 @dataclass(frozen=True)
 class EvaluateOptions(CommandOptions):
     """The arguments of ``evaluate``: pairs against ``truth``, or with ``clusters`` or ``labels`` verdicts."""
 
-    pairs: Annotated[
-        str,
-        typer.Argument(
-            metavar="PAIRS",
-            help="what run or probe wrote, or - for standard input; with --clusters or --labels the verdicts of dedup",
-            show_default=False,
-        ),
-    ]
-    truth: Annotated[
-        str | None, typer.Option("--truth", metavar="FILE", help="the known pairs: CSV with a header, or JSON Lines")
-    ] = None
-    clusters: Annotated[bool, typer.Option("--clusters", help="judge the clusters of verdicts by the known pairs")] = (
-        False
+    pairs: str = argument(
+        "PAIRS", "what run or probe wrote, or - for standard input; with --clusters or --labels the verdicts of dedup"
     )
-    labels: Annotated[
-        str | None,
-        typer.Option("--labels", metavar="FILE", help="judge the clusters of verdicts by labels: table or JSON Lines"),
-    ] = None
-    label_field: Annotated[str, typer.Option("--label-field", metavar="NAME", help="name of the label")] = "label"
-    documents: Annotated[
-        int | None, typer.Option("--documents", metavar="N", min=2, help="how many documents there were")
-    ] = None
-    truth_min: Annotated[
-        float | None,
-        typer.Option("--truth-min", min=0, max=1, help="similarity of a true pair; by default the threshold"),
-    ] = None
-    bins: Bins = 20
-    each: Annotated[
-        bool, typer.Option("--each", help="count pairs of documents, not of contents that copies share")
-    ] = False
-    candidates: Annotated[
-        bool, typer.Option("--candidates", help="the pairs were written with --candidates: show the S-curve")
-    ] = False
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
-    ] = None
-    as_json: AsJson = False
+    truth: str | None = option(None, "the known pairs: CSV with a header, or JSON Lines", metavar="FILE")
+    clusters: bool = option(False, "judge the clusters of verdicts by the known pairs")
+    labels: str | None = option(None, "judge the clusters of verdicts by labels: table or JSON Lines", metavar="FILE")
+    label_field: str = option("label", "name of the label", metavar="NAME")
+    documents: int | None = option(None, "how many documents there were", metavar="N", min=2)
+    truth_min: float | None = option(None, "similarity of a true pair; by default the threshold", min=0, max=1)
+    bins: int = BINS
+    each: bool = option(False, "count pairs of documents, not of contents that copies share")
+    candidates: bool = option(False, "the pairs were written with --candidates: show the S-curve")
+    plot: str | None = option(None, "draw the curves to a file that ends in .svg or .png", metavar="FILE")
+    as_json: bool = AS_JSON
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(CommandOptions):
     """The arguments of ``show``: pairs, and the documents that they name."""
 
-    pairs: Annotated[
-        str,
-        typer.Argument(metavar="PAIRS", help="what run, probe or batch wrote", show_default=False),
-    ] = field(kw_only=False)
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH...", help="the documents, as the command read them", show_default=False),
-    ] = field(kw_only=False)
-    number: Annotated[
-        int,
-        typer.Option("--number", "-n", metavar="N", min=1, max=10_000, help="show the N pairs nearest the threshold"),
-    ] = 20
+    pairs: str = argument("PAIRS", "what run, probe or batch wrote")
+    paths: list[str] = argument("PATH...", "the documents, as the command read them")
+    number: int = option(20, "show the N pairs nearest the threshold", short="-n", metavar="N", min=1, max=10_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuotesOptions(CommandOptions):
     """The arguments of ``quotes``: texts, a file each, and how their quotes are written."""
 
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH...", help="two or more files, a text each; the older one first", show_default=False
-        ),
-    ] = field(kw_only=False)
-    as_json: Annotated[bool, typer.Option("--json", help="print a line of JSON for each quote, and no table")] = False
-    page: Annotated[
-        str | None,
-        typer.Option("--page", metavar="FILE", help="write a page of HTML with the texts side by side, quotes marked"),
-    ] = None
-    historic: Annotated[bool, typer.Option("--historic", help="take old spellings of a word as one")] = False
+    paths: list[str] = argument("PATH...", "two or more files, a text each; the older one first")
+    as_json: bool = option(False, "print a line of JSON for each quote, and no table", name="--json")
+    page: str | None = option(None, "write a page of HTML with the texts side by side, quotes marked", metavar="FILE")
+    historic: bool = option(False, "take old spellings of a word as one")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions(CommandOptions):
     """The arguments of ``audit``: the documents, and what ``run`` or ``dedup`` wrote about them."""
 
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH...", help="the documents, as run or dedup read them", show_default=False),
-    ] = field(kw_only=False)
-    pairs: Annotated[str | None, typer.Option("--pairs", metavar="FILE", help="audit the pairs that run wrote")] = None
-    verdicts: Annotated[
-        str | None, typer.Option("--verdicts", metavar="FILE", help="audit the verdicts that dedup wrote")
-    ] = None
-    sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=1, max=1_000_000, help="contents to look at, drawn at random")
-    ] = 2_000
-    draw: Annotated[int, typer.Option("--draw", metavar="N", min=0, help="the number of the draw")] = 0
-    as_json: AsJson = False
+    paths: list[str] = argument("PATH...", "the documents, as run or dedup read them")
+    pairs: str | None = option(None, "audit the pairs that run wrote", metavar="FILE")
+    verdicts: str | None = option(None, "audit the verdicts that dedup wrote", metavar="FILE")
+    sample: int = option(2_000, "contents to look at, drawn at random", metavar="N", min=1, max=1_000_000)
+    draw: int = option(0, "the number of the draw", metavar="N", min=0)
+    as_json: bool = AS_JSON
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassagesOptions(SessionOptions):
     """The arguments of ``passages``."""
 
-    templates: Annotated[
-        bool,
-        typer.Option("--templates", help="list the texts that the documents repeat, for passages:templates=FILE"),
-    ] = False
-    documents: Annotated[
-        int,
-        typer.Option(
-            "--documents",
-            metavar="N",
-            min=2,
-            help="a text that N different documents repeat is a template; also one of 8 and of a fifth of a source",
-        ),
-    ] = 64
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="write to a file instead of standard output")
-    ] = None
-
-    @property
-    def outputs(self) -> dict[str, str | None]:
-        """The files that the command writes in addition to its summary, by field."""
-        return {**super().outputs, "output": self.output}
+    templates: bool = option(False, "list the texts that the documents repeat, for passages:templates=FILE")
+    documents: int = option(
+        64,
+        "a text that N different documents repeat is a template; also one of 8 and of a fifth of a source",
+        metavar="N",
+        min=2,
+    )
+    output: str | None = option(None, "write to a file instead of standard output", short="-o", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOrderOptions(CommandOptions):
     """The arguments of ``learn-order``."""
 
-    output: Annotated[str, typer.Option("--output", metavar="FILE", help="where the order goes: a NumPy array, .npy")]
-    paths: Paths = field(default_factory=list, kw_only=False)
-    order_tokens: Annotated[
-        int, typer.Option("--order-tokens", min=1, max=1 << 24, metavar="N", help="tokens kept, the most frequent")
-    ] = 65_536
-    quiet: Quiet = False
+    output: str = option(..., "where the order goes: a NumPy array, .npy", metavar="FILE")
+    paths: list[str] = PATHS
+    order_tokens: int = option(65_536, "tokens kept, the most frequent", min=1, max=1 << 24, metavar="N")
+    quiet: bool = QUIET

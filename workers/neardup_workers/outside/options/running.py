@@ -3,262 +3,179 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Any
 
-import typer
+from neardup_workers.outside.options.shared import PATH_KINDS, QUIET, REJECTS_FILE, CommandOptions, argument, option
 
-from neardup_workers.outside.options.shared import PATH_KINDS, CommandOptions, Quiet, RejectsFile
-
-Start = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="earliest|latest",
-        help="where a group without committed offsets begins; nothing is assumed. A filter also takes a generation: it "
-        "begins where the filters of that one stopped.",
-    ),
-]
+START: Any = option(
+    None,
+    "where a group without committed offsets begins; nothing is assumed. A filter also takes a generation: it "
+    "begins where the filters of that one stopped.",
+    name="--from",
+    metavar="earliest|latest",
+)
 
 
 @dataclass(frozen=True)
 class FeedCommandOptions(CommandOptions):
     """The arguments of ``feed``."""
 
-    feeds: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FEED...",
-            help="addresses of feeds (RSS, Atom, RDF, JSON Feed) or of pages that name one; files that list feeds: "
-            "OPML, or an address a line. --follow reads them again",
-            show_default=False,
-        ),
-    ]
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", metavar="FILE", help="remember what was written, so that a restart writes no item twice"
-        ),
-    ] = None
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="ask again and again, and write what is new, until interrupted")
-    ] = False
-    to_kafka: Annotated[
-        bool, typer.Option("--to-kafka", help="send the items to the topic of documents, not to standard output")
-    ] = False
-    to_serve: Annotated[
-        str | None,
-        typer.Option(
-            "--to-serve",
-            metavar="URL",
-            help="send the items to a service (neardup serve), not to standard output; its token is NEARDUP_TOKEN",
-        ),
-    ] = None
-    pages: Annotated[
-        bool, typer.Option("--pages", help="fetch the page of each item, and write its text instead of the feed's")
-    ] = False
-    rejects: RejectsFile = None
-    quiet: Quiet = False
+    feeds: list[str] = argument(
+        "FEED...",
+        "addresses of feeds (RSS, Atom, RDF, JSON Feed) or of pages that name one; files that list feeds: "
+        "OPML, or an address a line. --follow reads them again",
+    )
+    state: str | None = option(
+        None, "remember what was written, so that a restart writes no item twice", metavar="FILE"
+    )
+    follow: bool = option(False, "ask again and again, and write what is new, until interrupted", short="-f")
+    to_kafka: bool = option(False, "send the items to the topic of documents, not to standard output")
+    to_serve: str | None = option(
+        None,
+        "send the items to a service (neardup serve), not to standard output; its token is NEARDUP_TOKEN",
+        metavar="URL",
+    )
+    pages: bool = option(False, "fetch the page of each item, and write its text instead of the feed's")
+    rejects: str | None = REJECTS_FILE
+    quiet: bool = QUIET
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeCommandOptions(CommandOptions):
     """The arguments of ``serve``."""
 
-    action: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[migrate|backup|follow]",
-            help="migrate: sign the texts of --state again with other settings, into --to, and end; backup: copy "
-            "--state to --to, also of a running service, and end; follow: read what a service "
-            "keeps in --state",
-            show_default=False,
-        ),
-    ] = None  # fmt: skip
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="FOLDER", help="of migrate and backup: where the new window is made")
-    ] = None
-    state: Annotated[
-        str | None,
-        typer.Option("--state", metavar="FOLDER", help="where the window is kept; made if it does not exist"),
-    ] = None
-    from_kafka: Annotated[
-        bool,
-        typer.Option(
-            "--from-kafka",
-            help="show the verdicts of a deployment on Kafka; its settings come from the environment or --config",
-        ),
-    ] = False
-    salvage: Annotated[
-        bool, typer.Option("--salvage", help="of a damaged window, keep the sound rows; the file before stays")
-    ] = False
+    action: str | None = argument(
+        "[migrate|backup|follow]",
+        "migrate: sign the texts of --state again with other settings, into --to, and end; backup: copy "
+        "--state to --to, also of a running service, and end; follow: read what a service "
+        "keeps in --state",
+        default=None,
+    )
+    to: str | None = option(None, "of migrate and backup: where the new window is made", metavar="FOLDER")
+    state: str | None = option(None, "where the window is kept; made if it does not exist", metavar="FOLDER")
+    from_kafka: bool = option(
+        False, "show the verdicts of a deployment on Kafka; its settings come from the environment or --config"
+    )
+    salvage: bool = option(False, "of a damaged window, keep the sound rows; the file before stays")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions(CommandOptions):
     """The arguments of ``sign``, ``match``, ``link`` and ``filter``."""
 
-    start: Start = None
-    supervised: Annotated[
-        bool, typer.Option("--supervised", help="stop when standard input is closed: the end of who started this")
-    ] = False
+    start: str | None = START
+    supervised: bool = option(False, "stop when standard input is closed: the end of who started this")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpOptions(CommandOptions):
     """The arguments of ``up``: how many processes each role has."""
 
-    signers: Annotated[int, typer.Option("--signers", min=0, max=256, help="processes that sign")] = 1
-    matchers: Annotated[int, typer.Option("--matchers", min=0, max=256, help="processes that match")] = 1
-    linkers: Annotated[int, typer.Option("--linkers", min=0, max=16, help="processes that decide: one works")] = 0
-    filters: Annotated[int, typer.Option("--filters", min=0, max=256, help="processes that forward what is kept")] = 0
-    start: Start = None
+    signers: int = option(1, "processes that sign", min=0, max=256)
+    matchers: int = option(1, "processes that match", min=0, max=256)
+    linkers: int = option(0, "processes that decide: one works", min=0, max=16)
+    filters: int = option(0, "processes that forward what is kept", min=0, max=256)
+    start: str | None = START
 
 
 @dataclass(frozen=True)
 class RightsOptions(CommandOptions):
     """The arguments of ``topics rights``."""
 
-    user: Annotated[
-        str,
-        typer.Argument(
-            metavar="ROLE",
-            help="who is to have the rights: a role (sign, match, link, filter) or a command (create, replay, "
-            "status, load, tail, dead, serve, shards)",
-            show_default=False,
-        ),
-    ]
-    principal: Annotated[
-        str | None,
-        typer.Option("--principal", metavar="NAME", help="its name for the broker (default: User:neardup-ROLE)"),
-    ] = None
+    user: str = argument(
+        "ROLE",
+        "who is to have the rights: a role (sign, match, link, filter) or a command (create, replay, "
+        "status, load, tail, dead, serve, shards)",
+    )
+    principal: str | None = option(None, "its name for the broker (default: User:neardup-ROLE)", metavar="NAME")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(CommandOptions):
     """The arguments of ``topics plan``."""
 
-    changes: Annotated[
-        list[str],
-        typer.Option("--set", metavar="NAME=VALUE", help="a setting as it is to be, as threshold=0.7; repeat it"),
-    ]
+    changes: list[str] = option(
+        ..., "a setting as it is to be, as threshold=0.7; repeat it", name="--set", metavar="NAME=VALUE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(CommandOptions):
     """The arguments of ``topics replay``."""
 
-    window: Annotated[
-        bool,
-        typer.Option("--window/--no-window", help="sign one window again, or only documents without a verdict"),
-    ] = True
+    window: bool = option(
+        True, "sign one window again, or only documents without a verdict", name="--window/--no-window"
+    )
 
 
 @dataclass(frozen=True)
 class CreateOptions(CommandOptions):
     """The arguments of ``topics create``."""
 
-    grow: Annotated[
-        bool,
-        typer.Option(
-            "--grow", help="give topics with fewer partitions than --documents-partitions as many, documents last"
-        ),
-    ] = False
+    grow: bool = option(False, "give topics with fewer partitions than --documents-partitions as many, documents last")
 
 
 @dataclass(frozen=True)
 class ShardsOptions(CommandOptions):
     """The arguments of ``topics shards``."""
 
-    number: Annotated[
-        int,
-        typer.Argument(
-            metavar="N", min=1, max=100_000, help="how many shards there are to be, more than now", show_default=False
-        ),
-    ]
+    number: int = argument("N", "how many shards there are to be, more than now", min=1, max=100_000)
 
 
 @dataclass(frozen=True)
 class LoadOptions(CommandOptions):
     """The arguments of ``load``."""
 
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH...",
-            help=PATH_KINDS,
-            show_default=False,
-        ),
-    ]
-    quiet: Quiet = False
+    paths: list[str] = argument("PATH...", PATH_KINDS)
+    quiet: bool = QUIET
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions(CommandOptions):
     """The arguments of ``status``."""
 
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False
-    behind_max: Annotated[
-        str, typer.Option("--behind-max", metavar="TIME", help="how old an unread record may be before it is a problem")
-    ] = "5m"
+    as_json: bool = option(False, "print one JSON object", name="--json")
+    behind_max: str = option("5m", "how old an unread record may be before it is a problem", metavar="TIME")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizeOptions(CommandOptions):
     """The arguments of ``size``."""
 
-    rate: Annotated[float, typer.Option("--rate", metavar="X", min=0.001, help="documents a second, at the peak")]
-    window: Annotated[str | None, typer.Option("--window", metavar="TIME", help="setting window_seconds, as 72h")] = (
-        None
-    )
-    text_bytes: Annotated[
-        int, typer.Option("--text-bytes", metavar="N", min=1, max=1 << 20, help="bytes of a text")
-    ] = 4_000  # fmt: skip
-    ids: Annotated[int, typer.Option("--ids", metavar="N", min=1, max=1_000, help="bytes of an id")] = 60
-    memory: Annotated[
-        str, typer.Option("--memory", metavar="SIZE", help="memory that a process may have, as 16GiB")
-    ] = "16GiB"
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False
+    rate: float = option(..., "documents a second, at the peak", metavar="X", min=0.001)
+    window: str | None = option(None, "setting window_seconds, as 72h", metavar="TIME")
+    text_bytes: int = option(4_000, "bytes of a text", metavar="N", min=1, max=1 << 20)
+    ids: int = option(60, "bytes of an id", metavar="N", min=1, max=1_000)
+    memory: str = option("16GiB", "memory that a process may have, as 16GiB", metavar="SIZE")
+    as_json: bool = option(False, "print one JSON object", name="--json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadOptions(CommandOptions):
     """The arguments of the commands ``dead``."""
 
-    places: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[LETTER]...", help="letters by their names, as list prints them", show_default=False),
-    ] = None
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="REASON", help="only what was refused for this reason")
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="only what was refused since: 2h (ago), or 2026-01-31T08:00"),
-    ] = None
+    places: list[str] | None = argument("[LETTER]...", "letters by their names, as list prints them", default=None)
+    reason: str | None = option(None, "only what was refused for this reason", metavar="REASON")
+    since: str | None = option(None, "only what was refused since: 2h (ago), or 2026-01-31T08:00", metavar="TIME")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TailOptions(CommandOptions):
     """The arguments of ``tail``."""
 
-    start: Annotated[
-        str, typer.Option("--from", metavar="earliest|latest", help="where to begin: all that is kept, or what comes")
-    ] = "latest"
-    lines_max: Annotated[
-        int | None, typer.Option("--max", min=1, metavar="N", help="end after N lines instead of by Ctrl-C")
-    ] = None
-    removals: Annotated[bool, typer.Option("--removals", help="print the notices of removed ids as well")] = False
-    verdicts: Annotated[bool, typer.Option("--verdicts", help="print verdicts instead of pairs")] = False
+    start: str = option(
+        "latest", "where to begin: all that is kept, or what comes", name="--from", metavar="earliest|latest"
+    )
+    lines_max: int | None = option(None, "end after N lines instead of by Ctrl-C", name="--max", min=1, metavar="N")
+    removals: bool = option(False, "print the notices of removed ids as well")
+    verdicts: bool = option(False, "print verdicts instead of pairs")
 
 
 @dataclass(frozen=True)
 class AgentOptions:
     """The arguments of ``mcp``, which has no settings."""
 
-    url: Annotated[
-        str,
-        typer.Option("--url", metavar="URL", help="address of the service; its token is that of NEARDUP_TOKEN"),
-    ] = "http://127.0.0.1:8470"
-    allow_add: Annotated[
-        bool, typer.Option("--allow-add", help="let the agent add documents to the window, with check")
-    ] = False
+    url: str = option(
+        "http://127.0.0.1:8470", "address of the service; its token is that of NEARDUP_TOKEN", metavar="URL"
+    )
+    allow_add: bool = option(False, "let the agent add documents to the window, with check")

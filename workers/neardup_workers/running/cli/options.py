@@ -87,14 +87,16 @@ def check_installed(command: str, extra: str, *packages: str) -> None:
 
 def _fields(kind: type[Any]) -> Iterator[inspect.Parameter]:
     """Yield the fields of a dataclass as parameters."""
-    types, fields = get_type_hints(kind, include_extras=True), {field.name: field for field in dataclasses.fields(kind)}
+    types, fields = get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
     for owner in kind.__mro__:
         for name in vars(owner).get("__annotations__", {}):
             field = fields[name]
             default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
             if field.default_factory is not dataclasses.MISSING:
                 default = None
-            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
+            kind_of: Any = types[name]
+            annotation = Annotated[kind_of, field.metadata["made"](name)]
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:

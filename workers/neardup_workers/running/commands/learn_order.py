@@ -37,7 +37,7 @@ def learn(options: LearnOrderOptions, settings: OrderSettings) -> Exit:
     ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
     with (
-        Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False) as session,
+        Session(settings, SessionOptions(paths=options.paths, quiet=options.quiet), prints=False) as session,
         OutputFile(options.output, "the token order") as written,
     ):
         tokens = frequent(_sets(session, settings), options.order_tokens)

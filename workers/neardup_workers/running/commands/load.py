@@ -25,7 +25,9 @@ from neardup_workers.outside.transport.kafka.connect import connect
 
 def load_paths(options: LoadOptions, settings: StreamSettings) -> Exit:
     """Send every document of the paths; returns the exit code. Raises ``Failure``."""
-    with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False, sources=True) as session:
+    with Session(
+        settings, SessionOptions(paths=options.paths, quiet=options.quiet), prints=False, sources=True
+    ) as session:
         with closing(connect(settings)) as transport:
             loader = Loader(transport, settings, session)
             loader.load(options.paths)

@@ -72,7 +72,7 @@ def _pairs(path: str, left_out: Counter[str]) -> Iterator[PairLine]:
 def _texts(settings: Settings, paths: list[str], ids: set[tuple[str | None, str]]) -> dict[tuple[str | None, str], str]:
     """Return the texts of some ids, with their collections; of several versions the last one."""
     texts: dict[tuple[str | None, str], str] = {}
-    with Session(settings, SessionOptions(paths, quiet=True), stop=Uncaught()) as session:
+    with Session(settings, SessionOptions(paths=paths, quiet=True), stop=Uncaught()) as session:
         for entry in session.entries(paths):
             if entry is not None and isinstance(entry.found, Document):
                 named = entry.found.collection, entry.found.id

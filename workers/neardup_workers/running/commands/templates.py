@@ -136,7 +136,7 @@ def _texts(settings: Settings, paths: Sequence[str], repeats: Repeated) -> list[
     edges: tuple[dict[int, list[_Run]], ...] = ({}, {})
     plan = cast(PassagePlan, settings.plan)
     form, characters_max = plan.normal_form, plan.gram + plan.window - 1
-    with Session(settings, SessionOptions(list(paths), quiet=True), stop=Uncaught()) as session:
+    with Session(settings, SessionOptions(paths=list(paths), quiet=True), stop=Uncaught()) as session:
         for chunk, signed in session.signed_chunks(paths, Signer(settings)):
             rows = np.setdiff1d(np.arange(len(chunk.documents)), [refusal.position for refusal in signed.refusals])
             for row, held, positions in _repeating(signed, repeats):

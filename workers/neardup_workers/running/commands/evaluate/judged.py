@@ -100,7 +100,7 @@ def _judged(path: str, left_out: Counter[str]) -> list[tuple[_Name, _Name, bool]
 def _documents(settings: Settings, paths: Sequence[str], wanted: set[_Name]) -> list[Document]:
     """Return the documents of these names, of each the last version."""
     found: dict[_Name, Document] = {}
-    with Session(settings, SessionOptions(list(paths), quiet=True), stop=Uncaught()) as session:
+    with Session(settings, SessionOptions(paths=list(paths), quiet=True), stop=Uncaught()) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, Reason):
                 continue

@@ -78,7 +78,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         raise Failure(Exit.USAGE, "websub is set, and feeds are read once: give --follow, or no websub")
     lists = FeedLists(options.feeds)
     with Session(
-        settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow
+        settings, SessionOptions(paths=[], rejects=options.rejects, quiet=options.quiet), follow=options.follow
     ) as session:
         ended = threading.Event()
         ids, lock = CanonicalIds(settings.dropped_parameters), threading.Lock()

@@ -115,7 +115,7 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """Yield documents up to the maximum; refused input is skipped."""
     count = characters = 0
-    with Session(settings, SessionOptions(list(paths), quiet=True), stop=Uncaught()) as session:
+    with Session(settings, SessionOptions(paths=list(paths), quiet=True), stop=Uncaught()) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, Reason):
                 continue
