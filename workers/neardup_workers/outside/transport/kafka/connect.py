@@ -6,7 +6,6 @@ import logging
 
 from neardup_workers.outside.settings.client_properties import Secrets
 from neardup_workers.outside.settings.kafka import STEP_PART, StreamSettings
-from neardup_workers.outside.transport.kafka.client_internals import check_client
 from neardup_workers.outside.transport.kafka.transport import KafkaSettings, KafkaTransport
 
 # flush gives up at this fraction of the transaction timeout, so that the worker aborts the transaction, not the broker.
@@ -39,10 +38,6 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
 
 def connect(settings: StreamSettings) -> KafkaTransport:
     """Make a transport, which holds no connection yet. The client's own log is silenced, because its errors reach the
-    caller.
-
-    Raises ``ConfigError`` for an unsupported version of the installed client.
-    """
-    check_client()
+    caller."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     return KafkaTransport(kafka_settings(settings))

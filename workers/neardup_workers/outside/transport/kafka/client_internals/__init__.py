@@ -1,8 +1,8 @@
 """Access to the internals of kafka-python: only this package uses private names of the client.
 
 Every other module uses the public ``kafka``, ``kafka.errors`` and ``kafka.admin``, and the functions of this package.
-Each docstring says what the function needs from the client and links the source line of the tested version. ``check``
-lists all private names and compares the list with the installed client before the first connection.
+Each docstring says what the function needs from the client and links the source line of the tested version. An import
+raises ``ConfigError`` if another version is installed.
 
 No change affects the whole process. Each change of the client's behaviour applies to one object:
 
@@ -16,6 +16,14 @@ No change affects the whole process. Each change of the client's behaviour appli
   5).
 """
 
-from neardup_workers.outside.transport.kafka.client_internals.check import TESTED_VERSION, check_client
+import kafka
 
-__all__ = ["TESTED_VERSION", "check_client"]
+from neardup.errors import ConfigError
+
+TESTED_VERSION = "3.0.12"
+
+if kafka.__version__ != TESTED_VERSION:
+    raise ConfigError(
+        f"kafka-python {kafka.__version__} is installed, but neardup relies on names inside {TESTED_VERSION}: install "
+        f"kafka-python=={TESTED_VERSION}"
+    )
