@@ -89,12 +89,8 @@ def hash_keys(hashes: Hashes, seed: int) -> Hashes:
 class IdenticalOptions(SchemeOptions):
     """What the key is made of."""
 
-    positions: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="characters that the key is made of; by default the whole text",
-    )
+    positions: int | None = Field(default=None, ge=1, le=1024, description=
+        "characters that the key is made of; by default the whole text")  # fmt: skip
 
 
 class IdenticalPlan(NamedTuple):

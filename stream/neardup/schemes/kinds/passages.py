@@ -68,26 +68,15 @@ class PassageOptions(SchemeOptions):
 
     in_files: ClassVar[tuple[str, ...]] = ("templates",)
 
-    gram: int = Field(
-        default=40, ge=2, le=100, description="characters of a run that have one hash; shorter runs are unseen"
-    )
-    characters: int = Field(
-        default=150,
-        ge=2,
-        le=10_000,
-        description="normalised characters of a run that two texts share, from which it is certainly found",
-    )
-    templates: tuple[str, ...] | None = Field(
-        default=None,
-        description="texts that a corpus repeats, as neardup passages --templates lists them: they are left out",
-    )
-    part_min: float | None = Field(
-        default=None,
-        ge=0.5,
-        le=1,
-        description="part of a text that stands in an earlier one, from which it is a duplicate; by default only "
-        "copies are",
-    )
+    gram: int = Field(default=40, ge=2, le=100, description=
+        "characters of a run that have one hash; shorter runs are unseen")  # fmt: skip
+    characters: int = Field(default=150, ge=2, le=10_000, description=
+        "normalised characters of a run that two texts share, from which it is certainly found")  # fmt: skip
+    templates: tuple[str, ...] | None = Field(default=None, description=
+        "texts that a corpus repeats, as neardup passages --templates lists them: they are left out")  # fmt: skip
+    part_min: float | None = Field(default=None, ge=0.5, le=1, description=
+        "part of a text that stands in an earlier one, from which it is a duplicate; by default only copies "
+        "are")  # fmt: skip
 
 
 class PassagePlan(NamedTuple):

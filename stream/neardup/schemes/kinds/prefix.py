@@ -69,10 +69,8 @@ class PrefixOptions(TokenOptions):
 
     in_files: ClassVar[tuple[str, ...]] = ("token_order",)
 
-    token_order: InstanceOf[TokenOrder] | None = Field(
-        default=None,
-        description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes",
-    )
+    token_order: InstanceOf[TokenOrder] | None = Field(default=None, description=
+        "order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes")  # fmt: skip
 
 
 class PrefixPlan(NamedTuple):

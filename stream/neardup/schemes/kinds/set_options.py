@@ -22,9 +22,8 @@ PROBE_CANDIDATES_MAX = 1_024
 class TokenOptions(SchemeOptions):
     """How ratings of tokens become elements."""
 
-    ratings: Annotated[str, one_of(*RATINGS)] = Field(
-        default="ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS)
-    )
+    ratings: Annotated[str, one_of(*RATINGS)] = Field(default="ignore_low", description=
+        "what ratings of tokens become: " + ", ".join(RATINGS))  # fmt: skip
     rating_high_min: float = Field(default=3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
     rating_max: float = Field(default=5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
 
@@ -32,6 +31,5 @@ class TokenOptions(SchemeOptions):
 class SetOptions(TokenOptions):
     """How elements are stored, too."""
 
-    shingle_bytes: Annotated[int, one_of(*SHINGLE_BYTES)] = Field(
-        default=8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification"
-    )
+    shingle_bytes: Annotated[int, one_of(*SHINGLE_BYTES)] = Field(default=8, description=
+        "bytes of a hashed shingle: 8, or 4 for half the memory of verification")  # fmt: skip

@@ -16,39 +16,24 @@ from neardup.schemes.parameters import SchemeOptions, one_of
 class SignalOptions(SchemeOptions):
     """From which similarity each signal makes a pair; a signal without one is not compared."""
 
-    title: float | None = Field(
-        default=None,
-        ge=0.05,
-        le=1.0,
-        description="similarity from which two titles tell one story, of their characters",
-    )
-    vector: float | None = Field(
-        default=None, ge=0.05, le=1.0, description="cosine from which two vectors tell one story"
-    )
+    title: float | None = Field(default=None, ge=0.05, le=1.0, description=
+        "similarity from which two titles tell one story, of their characters")  # fmt: skip
+    vector: float | None = Field(default=None, ge=0.05, le=1.0, description=
+        "cosine from which two vectors tell one story")  # fmt: skip
     dimension: int | None = Field(default=None, ge=1, le=65_536, description="components of a vector")
-    model: Annotated[str | None, one_of(None, *MODELS)] = Field(
-        default=None, description="makes a vector of the title, or of a text without one: " + ", ".join(MODELS)
-    )
-    picture: float | None = Field(
-        default=None, ge=0.55, le=1.0, description="share of equal bits from which two hashes are of one picture"
-    )
+    model: Annotated[str | None, one_of(None, *MODELS)] = Field(default=None, description=
+        "makes a vector of the title, or of a text without one: " + ", ".join(MODELS))  # fmt: skip
+    picture: float | None = Field(default=None, ge=0.55, le=1.0, description=
+        "share of equal bits from which two hashes are of one picture")  # fmt: skip
     picture_bits: int = Field(default=64, ge=8, le=4_096, description="bits of the hash of a picture")
-    record: float | None = Field(
-        default=None,
-        ge=0.05,
-        le=1.0,
-        description="score from which two records tell one story, as scheme records has it",
-    )
-    fields: tuple[str, ...] = Field(
-        default=(), description="fields of a record that are scored, as name, name:weight or name:weight:penalty"
-    )
-    keys: tuple[str, ...] = Field(
-        default=(),
-        description="fields whose equal values bring records together, as field or field+field; by default each field",
-    )
-    hours: float = Field(
-        default=48.0, gt=0, le=1e7, description="hours within which signals other than the text tell one story"
-    )
+    record: float | None = Field(default=None, ge=0.05, le=1.0, description=
+        "score from which two records tell one story, as scheme records has it")  # fmt: skip
+    fields: tuple[str, ...] = Field(default=(), description=
+        "fields of a record that are scored, as name, name:weight or name:weight:penalty")  # fmt: skip
+    keys: tuple[str, ...] = Field(default=(), description=
+        "fields whose equal values bring records together, as field or field+field; by default each field")  # fmt: skip
+    hours: float = Field(default=48.0, gt=0, le=1e7, description=
+        "hours within which signals other than the text tell one story")  # fmt: skip
 
 
 class Signal(NamedTuple):
