@@ -31,42 +31,19 @@ from neardup_workers.outside.options.shared import PrintOptions
 from neardup_workers.outside.process.exits import Exit, Failure, exit_codes_help
 from neardup_workers.outside.process.printable import Messages, printable
 from neardup_workers.outside.settings.removed import removal
-from neardup_workers.running.cli.agents import mcp_command
-from neardup_workers.running.cli.feed import feed_command
-from neardup_workers.running.cli.kafka import register
+from neardup_workers.running.cli import kafka, services  # noqa: F401 - they add their commands
 from neardup_workers.running.cli.options import (
     ConfigCommand,
-    FeedCommand,
     Given,
     HelpCommand,
     SchemeCommand,
-    ServeCommand,
     SettingsCommand,
     TuneCommand,
-    command_of,
 )
-from neardup_workers.running.cli.sections import Sections
-from neardup_workers.running.cli.serve import serve_command
-
-_ORIGINS = (
-    "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
-    "the command line goes first, then the environment, then the file."
-)
-_EPILOG = f"{_ORIGINS}\n\nneardup help exit-codes explains the exit codes."
+from neardup_workers.running.cli.sections import app, command
 
 # A disk that is full, or a quota or limit of a file that is reached: never a fault of the program.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-app = typer.Typer(
-    name="neardup",
-    help="Find near-duplicates in documents as they arrive.",
-    epilog=_EPILOG,
-    cls=Sections,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 def _show_version(ctx: typer.Context, value: bool) -> None:
@@ -98,8 +75,7 @@ def main_options(
         logging.basicConfig(level=logging.DEBUG)
 
 
-@app.command("run", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(RunOptions)
+@command("run", SettingsCommand, RunOptions)
 def run_command(options: RunOptions, given: Given) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     from neardup_workers.outside.settings.load import load
@@ -108,8 +84,7 @@ def run_command(options: RunOptions, given: Given) -> None:
     raise typer.Exit(run(options, load(given, options.config)))
 
 
-@app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(DedupOptions)
+@command("dedup", SettingsCommand, DedupOptions)
 def dedup_command(options: DedupOptions, given: Given) -> None:
     """Write the documents to keep, byte for byte as they came, and drop the near-duplicates of documents that are kept.
 
@@ -121,13 +96,7 @@ def dedup_command(options: DedupOptions, given: Given) -> None:
     raise typer.Exit(run(options, load(given, options.config)))
 
 
-app.command("feed", cls=FeedCommand, epilog=_EPILOG)(feed_command)
-app.command("serve", cls=ServeCommand, epilog=_EPILOG)(serve_command)
-app.command("mcp", cls=HelpCommand, epilog=_EPILOG)(mcp_command)
-
-
-@app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(ProbeOptions)
+@command("probe", SettingsCommand, ProbeOptions)
 def probe_command(options: ProbeOptions, given: Given) -> None:
     """Write the near-duplicates that each document has in an index, without adding it there."""
     from neardup_workers.outside.settings.load import load
@@ -136,8 +105,7 @@ def probe_command(options: ProbeOptions, given: Given) -> None:
     raise typer.Exit(probe(options, load(given, options.config)))
 
 
-@app.command("batch", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(BatchOptions)
+@command("batch", SettingsCommand, BatchOptions)
 def batch_command(options: BatchOptions, given: Given) -> None:
     """Write the pairs that run would find among documents at rest, with a table of bounded size."""
     from neardup_workers.outside.settings.load import load
@@ -146,8 +114,7 @@ def batch_command(options: BatchOptions, given: Given) -> None:
     raise typer.Exit(ENGINES[options.engine](options, load(given, options.config)))
 
 
-@app.command("tune", cls=TuneCommand, epilog=_EPILOG)
-@command_of(TuneOptions)
+@command("tune", TuneCommand, TuneOptions)
 def tune_command(options: TuneOptions, given: Given) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
     from neardup_workers.outside.settings.load import load
@@ -166,8 +133,7 @@ def tune_command(options: TuneOptions, given: Given) -> None:
         tune.show(tune.read(given, options.config), plot=options.plot, as_json=options.as_json)
 
 
-@app.command("calibrate", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(CalibrateOptions)
+@command("calibrate", SettingsCommand, CalibrateOptions)
 def calibrate_command(options: CalibrateOptions, given: Given) -> None:
     """Show from which similarity on pairs are true: the threshold of each signal by judged pairs, with an interval.
 
@@ -184,8 +150,7 @@ def calibrate_command(options: CalibrateOptions, given: Given) -> None:
         import_module("neardup_textbook.commands.calibrate").run(options)
 
 
-@app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(EvaluateOptions)
+@command("evaluate", SettingsCommand, EvaluateOptions)
 def evaluate_command(options: EvaluateOptions, given: Given) -> None:
     """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out.
 
@@ -198,8 +163,7 @@ def evaluate_command(options: EvaluateOptions, given: Given) -> None:
     (verdicts if judges_clusters else pairs).run(options, load(given, options.config))
 
 
-@app.command("show", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(ShowOptions)
+@command("show", SettingsCommand, ShowOptions)
 def show_command(options: ShowOptions, given: Given) -> None:
     """Show the texts of pairs side by side, with what both have in colour: by default 20 around the threshold.
 
@@ -211,8 +175,7 @@ def show_command(options: ShowOptions, given: Given) -> None:
     run(options, load(given, options.config))
 
 
-@app.command("quotes", cls=SchemeCommand, epilog=_EPILOG)
-@command_of(QuotesOptions)
+@command("quotes", SchemeCommand, QuotesOptions)
 def quotes_command(options: QuotesOptions, given: Given) -> None:
     """Show the quotes that texts share, each file a text: where they stand, their score, and how many texts have them.
 
@@ -225,8 +188,7 @@ def quotes_command(options: QuotesOptions, given: Given) -> None:
     run(options, load({**given, "scheme": scheme}, options.config))
 
 
-@app.command("audit", cls=SettingsCommand, epilog=_EPILOG)
-@command_of(AuditOptions)
+@command("audit", SettingsCommand, AuditOptions)
 def audit_command(options: AuditOptions, given: Given) -> None:
     """Measure what run or dedup missed: the exact neighbours of a sample of contents among all documents.
 
@@ -238,8 +200,7 @@ def audit_command(options: AuditOptions, given: Given) -> None:
     run(options, load(given, options.config))
 
 
-@app.command("passages", cls=SchemeCommand, epilog=_EPILOG)
-@command_of(PassagesOptions)
+@command("passages", SchemeCommand, PassagesOptions)
 def passages_command(options: PassagesOptions, given: Given) -> None:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
     the option templates of scheme passages.
@@ -252,8 +213,7 @@ def passages_command(options: PassagesOptions, given: Given) -> None:
     raise typer.Exit(templates(options, load({**given, "scheme": "passages"}, options.config)))
 
 
-@app.command("learn-order", cls=SchemeCommand, epilog=_EPILOG)
-@command_of(LearnOrderOptions)
+@command("learn-order", SchemeCommand, LearnOrderOptions)
 def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
     """Learn from a sample which tokens are frequent, as the order for scheme prefix (its option token_order)."""
     from neardup_workers.outside.settings.load import load
@@ -263,11 +223,7 @@ def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
     raise typer.Exit(learn(options, settings))
 
 
-register(app, _EPILOG)
-
-
-@app.command("settings", cls=HelpCommand, epilog=_EPILOG)
-@command_of(PrintOptions)
+@command("settings", HelpCommand, PrintOptions)
 def settings_command(options: PrintOptions, given: Given) -> None:
     """Print every setting with its value, its default and where the value comes from, as a neardup.toml.
 

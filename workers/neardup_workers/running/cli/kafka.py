@@ -28,44 +28,25 @@ from neardup_workers.outside.options.running import (
     WorkerOptions,
 )
 from neardup_workers.outside.options.shared import CommandOptions
-from neardup_workers.running.cli.options import ConnectionCommand, Given, TopicsCommand, WorkerCommand, command_of
+from neardup_workers.running.cli.options import ConnectionCommand, Given, TopicsCommand, WorkerCommand
+from neardup_workers.running.cli.sections import app, command
 
 if TYPE_CHECKING:
     from neardup_workers.outside.settings.kafka import StreamSettings
 
 
-def register(app: typer.Typer, epilog: str) -> None:
-    """Add the commands to the command line."""
-    topics = typer.Typer(
-        help="Make the topics of a deployment, or say what they are.", no_args_is_help=True, rich_markup_mode=None
-    )
-    app.command("sign", cls=WorkerCommand, epilog=epilog)(sign_command)
-    app.command("match", cls=WorkerCommand, epilog=epilog)(match_command)
-    app.command("link", cls=WorkerCommand, epilog=epilog)(link_command)
-    app.command("filter", cls=WorkerCommand, epilog=epilog)(filter_command)
-    app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
-    app.command("load", cls=ConnectionCommand, epilog=epilog)(load_command)
-    app.command("size", cls=TopicsCommand, epilog=epilog)(size_command)
-    app.command("status", cls=TopicsCommand, epilog=epilog)(status_command)
-    app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
-    topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
-    topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
-    topics.command("plan", cls=TopicsCommand, epilog=epilog)(plan_command)
-    topics.command("replay", cls=WorkerCommand, epilog=epilog)(replay_command)
-    topics.command("rights", cls=TopicsCommand, epilog=epilog)(rights_command)
-    topics.command("shards", cls=TopicsCommand, epilog=epilog)(shards_command)
-    app.add_typer(topics, name="topics")
-    dead = typer.Typer(
-        help="List, show and send again the documents that signers refused (topic documents.dead).",
-        no_args_is_help=True, rich_markup_mode=None,
-    )  # fmt: skip
-    dead.command("list", cls=ConnectionCommand, epilog=epilog)(dead_list_command)
-    dead.command("show", cls=ConnectionCommand, epilog=epilog)(dead_show_command)
-    dead.command("replay", cls=ConnectionCommand, epilog=epilog)(dead_replay_command)
-    app.add_typer(dead, name="dead")
+topics = typer.Typer(
+    help="Make the topics of a deployment, or say what they are.", no_args_is_help=True, rich_markup_mode=None
+)
+dead = typer.Typer(
+    help="List, show and send again the documents that signers refused (topic documents.dead).",
+    no_args_is_help=True, rich_markup_mode=None,
+)  # fmt: skip
+app.add_typer(topics, name="topics")
+app.add_typer(dead, name="dead")
 
 
-@command_of(WorkerOptions)
+@command("sign", WorkerCommand, WorkerOptions)
 def sign_command(options: WorkerOptions, given: Given) -> None:
     """Sign documents from Kafka: read documents, publish signed, put what cannot be read into documents.dead.
 
@@ -75,7 +56,7 @@ def sign_command(options: WorkerOptions, given: Given) -> None:
     _work("sign", options, given)
 
 
-@command_of(WorkerOptions)
+@command("match", WorkerCommand, WorkerOptions)
 def match_command(options: WorkerOptions, given: Given) -> None:
     """Match documents from Kafka: read signed, keep the window in memory, publish pairs as candidates.
 
@@ -85,7 +66,7 @@ def match_command(options: WorkerOptions, given: Given) -> None:
     _work("match", options, given)
 
 
-@command_of(WorkerOptions)
+@command("link", WorkerCommand, WorkerOptions)
 def link_command(options: WorkerOptions, given: Given) -> None:
     """Decide documents from Kafka: read signed and links, publish one final verdict for each document, and clusters.
 
@@ -95,7 +76,7 @@ def link_command(options: WorkerOptions, given: Given) -> None:
     _work("link", options, given)
 
 
-@command_of(WorkerOptions)
+@command("filter", WorkerCommand, WorkerOptions)
 def filter_command(options: WorkerOptions, given: Given) -> None:
     """Forward the documents that are kept: read verdicts and documents, publish documents.unique, byte for byte.
 
@@ -105,7 +86,7 @@ def filter_command(options: WorkerOptions, given: Given) -> None:
     _work("filter", options, given)
 
 
-@command_of(UpOptions)
+@command("up", WorkerCommand, UpOptions)
 def up_command(options: UpOptions, given: Given) -> None:
     """Run workers on this machine: start them, start them again when they die, end them in order.
 
@@ -133,7 +114,7 @@ def up_command(options: UpOptions, given: Given) -> None:
     raise typer.Exit(Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run())
 
 
-@command_of(LoadOptions)
+@command("load", ConnectionCommand, LoadOptions)
 def load_command(options: LoadOptions, given: Given) -> None:
     """Send the documents in files to Kafka, keyed by id."""
     from neardup_workers.running.commands.load import load_paths
@@ -142,7 +123,7 @@ def load_command(options: LoadOptions, given: Given) -> None:
         raise typer.Exit(load_paths(options, _settings(given, options.config, None, window=False)))
 
 
-@command_of(TailOptions)
+@command("tail", ConnectionCommand, TailOptions)
 def tail_command(options: TailOptions, given: Given) -> None:
     """Print pairs, or verdicts, as they are committed, a line of JSON each."""
     from neardup_workers.running.commands.tail import tail
@@ -151,7 +132,7 @@ def tail_command(options: TailOptions, given: Given) -> None:
         raise typer.Exit(tail(options, _settings(given, options.config, options.start, window=False)))
 
 
-@command_of(StatusOptions)
+@command("status", TopicsCommand, StatusOptions)
 def status_command(options: StatusOptions, given: Given) -> None:
     """Say how a deployment is, from its topics and offsets alone: roles, lags, and what is wrong and what to do.
 
@@ -164,7 +145,7 @@ def status_command(options: StatusOptions, given: Given) -> None:
     raise typer.Exit(code)
 
 
-@command_of(SizeOptions)
+@command("size", TopicsCommand, SizeOptions)
 def size_command(options: SizeOptions, given: Given) -> None:
     """Say what a deployment needs, before it exists: memory, cores, times and shards; asks no broker.
 
@@ -176,7 +157,7 @@ def size_command(options: SizeOptions, given: Given) -> None:
     raise typer.Exit(size(options, _settings(windowed, options.config, None)))
 
 
-@command_of(DeadOptions)
+@command("list", ConnectionCommand, DeadOptions, dead)
 def dead_list_command(options: DeadOptions, given: Given) -> None:
     """Print a line of JSON for each letter: its name, reason and origin, and whether it was replayed."""
     from neardup_workers.running.commands.dead import list_letters
@@ -184,7 +165,7 @@ def dead_list_command(options: DeadOptions, given: Given) -> None:
     _with_letters(list_letters, options, given)
 
 
-@command_of(DeadOptions)
+@command("show", ConnectionCommand, DeadOptions, dead)
 def dead_show_command(options: DeadOptions, given: Given) -> None:
     """Print letters for reading: why and what was refused, and the document."""
     from neardup_workers.running.commands.dead import show_letters
@@ -192,7 +173,7 @@ def dead_show_command(options: DeadOptions, given: Given) -> None:
     _with_letters(show_letters, options, given)
 
 
-@command_of(DeadOptions)
+@command("replay", ConnectionCommand, DeadOptions, dead)
 def dead_replay_command(options: DeadOptions, given: Given) -> None:
     """Send the documents of letters to the topic of documents again, each once, also when this is run again.
 
@@ -226,7 +207,7 @@ def _with_transport(use: Callable[..., Any], config: str | None, given: Given, *
             transport.close()
 
 
-@command_of(CreateOptions)
+@command("create", TopicsCommand, CreateOptions, topics)
 def create_command(options: CreateOptions, given: Given) -> None:
     """Make the topics that are missing; refuses settings that could lose live state."""
     from neardup_workers.running.commands.topics.making import create
@@ -235,7 +216,7 @@ def create_command(options: CreateOptions, given: Given) -> None:
         create(_settings(given, options.config, None), grow=options.grow)
 
 
-@command_of(CommandOptions)
+@command("describe", TopicsCommand, CommandOptions, topics)
 def describe_command(options: CommandOptions, given: Given) -> None:
     """Show fingerprints, generation, partitions and settings of the topics, and whether they are safe."""
     from neardup_workers.running.commands.topics.making import describe
@@ -244,7 +225,7 @@ def describe_command(options: CommandOptions, given: Given) -> None:
         describe(_settings(given, options.config, None))
 
 
-@command_of(PlanOptions)
+@command("plan", TopicsCommand, PlanOptions, topics)
 def plan_command(options: PlanOptions, given: Given) -> None:
     """Say what a change of settings means: in place, a replay or a new generation, its cost, and the commands.
 
@@ -257,7 +238,7 @@ def plan_command(options: PlanOptions, given: Given) -> None:
         plan(_settings(given, options.config, None), _settings(changed(given, options.changes), options.config, None))
 
 
-@command_of(ReplayOptions)
+@command("replay", WorkerCommand, ReplayOptions, topics)
 def replay_command(options: ReplayOptions, given: Given) -> None:
     """Set the signers back by one window, so that a new topic signed has the documents that later ones may match.
 
@@ -268,7 +249,7 @@ def replay_command(options: ReplayOptions, given: Given) -> None:
     _with_transport(lambda transport, settings: replay(options, transport, settings), options.config, given)
 
 
-@command_of(RightsOptions)
+@command("rights", TopicsCommand, RightsOptions, topics)
 def rights_command(options: RightsOptions, given: Given) -> None:
     """Print the least rights of a role or command as commands of Kafka's own tool (ACLs); asks no broker."""
     from neardup_workers.running.commands.topics.rights import rights
@@ -276,7 +257,7 @@ def rights_command(options: RightsOptions, given: Given) -> None:
     rights(options, _settings(given, options.config, None, window=False))
 
 
-@command_of(ShardsOptions)
+@command("shards", TopicsCommand, ShardsOptions, topics)
 def shards_command(options: ShardsOptions, given: Given) -> None:
     """Divide the documents that come next among more shards, while the workers run; shards never get fewer.
 

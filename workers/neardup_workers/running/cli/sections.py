@@ -1,10 +1,15 @@
-"""The list of commands in ``neardup --help``: what people use each day first, each with what it does in one line."""
+"""The program and its commands: the list in ``neardup --help`` has what people use each day first, each with what it
+does in one line."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from typer.core import TyperGroup
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from neardup_workers.running.cli.options import Given, Options, command_of
 
 # The line stands whole in a terminal of 80 columns: two blanks, the longest name, two blanks, the line.
 LINE_CHARACTERS_MAX = 60
@@ -64,3 +69,26 @@ class Sections(TyperGroup):
         for heading, rows in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl([(f"{name:<{width}}", line) for name, line in rows.items()])
+
+
+EPILOG = (
+    "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); the command "
+    "line goes first, then the environment, then the file.\n\nneardup help exit-codes explains the exit codes."
+)
+app = typer.Typer(
+    name="neardup",
+    help="Find near-duplicates in documents as they arrive.",
+    epilog=EPILOG,
+    cls=Sections,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def command(
+    name: str, kind: type[TyperCommand], options: type[Options], group: typer.Typer = app
+) -> Callable[[Callable[[Options, Given], None]], object]:
+    """Return a decorator: a function of options and settings becomes a command of the program, or of a group of it."""
+    return lambda function: group.command(name, cls=kind, epilog=EPILOG)(command_of(options)(function))

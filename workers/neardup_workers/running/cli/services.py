@@ -1,4 +1,4 @@
-"""The command ``serve``. It imports its implementation only when it runs."""
+"""The commands ``serve``, ``feed`` and ``mcp``. A command imports its implementation only when it runs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from pathlib import Path
 
 import typer
 
-from neardup_workers.outside.options.running import ServeCommandOptions
+from neardup_workers.outside.options.running import AgentOptions, FeedCommandOptions, ServeCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.running.cli.options import Given, check_installed, command_of
+from neardup_workers.running.cli.kafka import broker_failures
+from neardup_workers.running.cli.options import FeedCommand, Given, HelpCommand, ServeCommand, check_installed
+from neardup_workers.running.cli.sections import command
 
 
-@command_of(ServeCommandOptions)
+@command("serve", ServeCommand, ServeCommandOptions)
 def serve_command(options: ServeCommandOptions, given: Given) -> None:
     """Answer over HTTP whether a document is new or a near-duplicate, with a window that survives restarts.
 
@@ -69,3 +71,36 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
     from neardup_workers.doing.http.server import serve
 
     raise typer.Exit(serve(settings, options.state, salvage=options.salvage))
+
+
+@command("feed", FeedCommand, FeedCommandOptions)
+def feed_command(options: FeedCommandOptions, given: Given) -> None:
+    """Write the items of feeds as documents, a line of JSON each: id, timestamp, text, title, url and feed.
+
+    The text is the content of the item, or else its summary. Requests go to public addresses only, unless
+    --allow-private.
+    """
+    check_installed("feed", "feeds", "feedparser", "urllib3")
+    if options.pages:
+        check_installed("feed", "web", "trafilatura", "resiliparse")
+    from neardup_workers.outside.settings.feed import FeedSettings
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.feed.command import run
+
+    settings = load(given, options.config, FeedSettings)
+    if settings.websub:
+        check_installed("feed", "serve", "starlette", "uvicorn", "httptools")
+    with broker_failures():
+        raise typer.Exit(run(options, settings))
+
+
+@command("mcp", HelpCommand, AgentOptions)
+def mcp_command(options: AgentOptions, given: Given) -> None:
+    """Give an agent a running service as tools, over standard input and output: check, near, why, stories, passages.
+
+    They read only, unless --allow-add.
+    """
+    check_installed("mcp", "mcp", "mcp")
+    from neardup_workers.running.commands.agents import run
+
+    run(options)
