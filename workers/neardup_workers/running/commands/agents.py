@@ -32,74 +32,48 @@ def run(options: AgentOptions) -> None:
     from mcp_types import ToolAnnotations
 
     server = MCPServer("neardup", instructions=_ABOUT)
-    ask = partial(asked, options.url.rstrip("/"))
-    for tool in (_near, _why, _stories, _passages):
-        server.tool(tool.__name__[1:], description=tool.__doc__, annotations=ToolAnnotations(read_only_hint=True))(
-            tool(ask)
-        )
-    check, adds = (_check_and_add, True) if options.allow_add else (_check, False)
-    server.tool("check", description=check.__doc__, annotations=ToolAnnotations(read_only_hint=not adds))(check(ask))
+    for tool in tools(partial(asked, options.url.rstrip("/")), allow_add=options.allow_add):
+        hints = ToolAnnotations(read_only_hint=tool.__name__ != "check_and_add")
+        server.tool(tool.__name__.removesuffix("_and_add"), description=tool.__doc__, annotations=hints)(tool)
     server.run()
 
 
-def _check(ask: _Ask) -> Callable[..., dict[str, Any]]:
-    """Whether a text is near documents of the window, and those most similar to it. Adds nothing."""
+def tools(ask: _Ask, *, allow_add: bool) -> list[Callable[..., dict[str, Any]]]:
+    """Return the tools: the agent sees their names, parameters and first sentences."""
 
     def check(text: str, id: str = "looked-up", nearest: int = 5) -> dict[str, Any]:
+        """Whether a text is near documents of the window, and those most similar to it. Adds nothing."""
         return ask("POST", "/v1/check", {"add": "false", "nearest": nearest}, {"id": id, "text": text})
 
-    return check
-
-
-def _check_and_add(ask: _Ask) -> Callable[..., dict[str, Any]]:
-    """Whether a text is near documents of the window. With add, it is added under its id, and gets a final verdict."""
-
-    def check(text: str, id: str, add: bool = False, source: str | None = None) -> dict[str, Any]:
+    def check_and_add(text: str, id: str, add: bool = False, source: str | None = None) -> dict[str, Any]:
+        """Whether a text is near documents of the window. With add, it is added under its id, and gets a final
+        verdict."""
         document = {"id": id, "text": text, **({} if source is None else {"source": source})}
         return ask("POST", "/v1/check", {} if add else {"add": "false", "nearest": 5}, document)
 
-    return check
-
-
-def _near(ask: _Ask) -> Callable[..., dict[str, Any]]:
-    """The documents that are near the latest version of an id, also those that came after it."""
-
     def near(id: str) -> dict[str, Any]:
+        """The documents that are near the latest version of an id, also those that came after it."""
         return ask("GET", f"/v1/documents/{quote(id, safe='')}/near")
 
-    return near
-
-
-def _why(ask: _Ask) -> Callable[..., dict[str, Any]]:
-    """Why the documents of two ids are a pair, or why not: a sentence, their similarity, and how likely it is found."""
-
     def why(a: str, b: str) -> dict[str, Any]:
+        """Why the documents of two ids are a pair, or why not: a sentence, their similarity, and how likely it is
+        found."""
         return ask("GET", "/v1/why", {"a": a, "b": b})
 
-    return why
-
-
-def _stories(ask: _Ask) -> Callable[..., dict[str, Any]]:
-    """Stories of two documents or more, the largest first; of words, an id or a source if a query is given. With a
-    number, one story and its documents."""
-
     def stories(query: str = "", cluster: int | None = None, limit: int = 10) -> dict[str, Any]:
+        """Stories of two documents or more, the largest first; of words, an id or a source if a query is given. With a
+        number, one story and its documents."""
         if cluster is not None:
             return ask("GET", f"/v1/clusters/{cluster}", {"limit": limit})
         return ask("GET", "/v1/clusters", {"q": query, "limit": limit} if query else {"limit": limit})
 
-    return stories
-
-
-def _passages(ask: _Ask) -> Callable[..., dict[str, Any]]:
-    """The passages that a text shares with the document of an id, and those that only one of them has. Adds nothing.
-    The service must keep texts."""
-
     def passages(text: str, id: str) -> dict[str, Any]:
+        """The passages that a text shares with the document of an id, and those that only one of them has. Adds
+        nothing. The service must keep texts."""
         found = ask("POST", "/v1/why", {"b": id}, {"id": "looked-up", "text": text})
         return {name: found.get(name) for name in ("sentence", "similarity", "passages", "shared", "sides")}
 
-    return passages
+    return [near, why, stories, passages, check_and_add if allow_add else check]
 
 
 def asked(
