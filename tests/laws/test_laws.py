@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -11,7 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
+from cases import (
+    CASES,
+    EXCLUDED,
+    FEW,
+    OF_TEXTS,
+    OTHER_ELEMENTS,
+    QUICK,
+    SCHEME_REASONS,
+    SLOW_LAWS,
+    Case,
+    every_case,
+    same,
+)
 from import_path import folders
 
 from neardup import Document, Signer
@@ -54,10 +67,15 @@ def sets_of_keys(keys: Keys) -> list[list[int]]:
 
 
 def test_an_exclusion_names_a_law_a_case_and_a_reason() -> None:
-    """A misspelled name cannot exclude a law."""
-    for (_, case), reason in EXCLUDED.items():
-        assert case in CASES
-        assert len(reason.split()) > 3
+    """A misspelled name cannot exclude a law, or make it run on all cases."""
+    laws = {
+        name
+        for path in Path(__file__).parents[1].rglob("test_*.py")
+        for name in re.findall(r"^def (\w+)", path.read_text(), re.M)
+    }
+    assert {law for law, _ in EXCLUDED} | SLOW_LAWS | OF_TEXTS <= laws
+    assert {case for _, case in EXCLUDED} | QUICK | FEW | OTHER_ELEMENTS <= CASES.keys()
+    assert min(len(reason.split()) for reason in EXCLUDED.values()) > 3
 
 
 def test_every_scheme_has_a_case() -> None:
