@@ -62,16 +62,10 @@ class Reading(ReadingOptions, BaseModel):
         """How tables are written."""
         return dialect_of(self.table)
 
-    @field_validator("table")
+    @field_validator("table", "fields")
     @classmethod
-    def _known_dialect(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        dialect_of(value)
-        return value
-
-    @field_validator("fields")
-    @classmethod
-    def _known_parts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        field_names(value)
+    def _known_parts(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        (dialect_of if info.field_name == "table" else field_names)(value)
         return value
 
     @field_validator("preset")

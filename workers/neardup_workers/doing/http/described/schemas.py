@@ -259,72 +259,43 @@ SCHEMAS: dict[str, Schema] = {
     "Document": record(_DOCUMENT, ("text", "timestamp", "source", "url", "title")),
     "Pair": record({"id": _text(), "similarity": {"type": "number"}, "buckets": _whole(), **_SHARED}, tuple(_SHARED)),
     "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
-    "Version": record(
-        _VERSION,
-        (
-            "repeated",
-            "date",
-            "expired",
-            "collection",
-            "quotes",
-            "quoted_by",
-            *(name for name in NAMES if name not in ("status", "cluster")),
-        ),
-    ),
-    "Quote": record(
-        {
-            "id": _text(),
-            "cluster": _whole(),
-            **{name: _or_null("string") for name in ("source", "url", "title")},
-            "relation": _with({"enum": list(RELATIONS)}, "What the later document is to the earlier one."),
-        }
-    ),
+    "Version": record(_VERSION, (
+        "repeated", "date", "expired", "collection", "quotes", "quoted_by",
+        *(name for name in NAMES if name not in ("status", "cluster")),
+    )),
+    "Quote": record({
+        "id": _text(), "cluster": _whole(), **{name: _or_null("string") for name in ("source", "url", "title")},
+        "relation": _with({"enum": list(RELATIONS)}, "What the later document is to the earlier one."),
+    }),
     "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
     "Source": record(_SOURCE, ("hours",)),
     "Repeating": record(_REPEATING),
-    "Documents": record(
-        {"documents": listed(link("Version")), "next": _or_null("string", "The cursor of the next page.")}
-    ),
+    "Documents": record({
+        "documents": listed(link("Version")), "next": _or_null("string", "The cursor of the next page."),
+    }),
     "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates", "collection")),
     "Explanation": record(
         _EXPLANATION, [name for name in _EXPLANATION if name not in ("older", "newer", "reason", "sentence")]
     ),
-    "Letter": record(
-        {
-            "number": _whole(),
-            "created": _SECONDS,
-            "attempts": _whole(),
-            "failure": _text("Why it was not taken."),
-            "event": _with({"type": "object"}, "What was sent."),
-        }
-    ),
-    "Audited": record(
-        {
-            "number": _whole(),
-            "time": _SECONDS,
-            "who": _text("The name of the token; anyone, where none is needed; start, of settings."),
-            "did": {"enum": ["remove", "together", "apart", "mark", "settings"]},
-            "what": {"type": "object"},
-            "why": _or_null("string"),
-        }
-    ),
+    "Letter": record({
+        "number": _whole(), "created": _SECONDS, "attempts": _whole(), "failure": _text("Why it was not taken."),
+        "event": _with({"type": "object"}, "What was sent."),
+    }),
+    "Audited": record({
+        "number": _whole(), "time": _SECONDS,
+        "who": _text("The name of the token; anyone, where none is needed; start, of settings."),
+        "did": {"enum": ["remove", "together", "apart", "mark", "settings"]}, "what": {"type": "object"},
+        "why": _or_null("string"),
+    }),
     "Feed": record(_FEED),
-    "FeedReports": _exact(
-        record(
-            {
-                "feeds": listed(_exact(record(_REPORT, tuple(_CONDITION)))),
-                "unlisted": listed(_REPORT["url"], "Addresses of feeds that are watched no longer."),
-            },
-            ("feeds", "unlisted"),
-        )
-    ),
+    "FeedReports": _exact(record({
+        "feeds": listed(_exact(record(_REPORT, tuple(_CONDITION)))),
+        "unlisted": listed(_REPORT["url"], "Addresses of feeds that are watched no longer."),
+    }, ("feeds", "unlisted"))),
     "Passage": _PASSAGE,
     "Problem": record(_PROBLEM, ("field",)),
-    "Undecided": record(
-        {
-            "id": _text(),
-            "decided": _with(_FLAG, "False."),
-            "place": _text("Partition and offset in the topic of documents."),
-        }
-    ),
-}
+    "Undecided": record({
+        "id": _text(), "decided": _with(_FLAG, "False."),
+        "place": _text("Partition and offset in the topic of documents."),
+    }),
+}  # fmt: skip
