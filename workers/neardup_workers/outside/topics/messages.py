@@ -82,35 +82,18 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
     if matches.collections is not None:
         newer_ids = list(map(full_id, matches.newer, matches.collections))
     columns = zip(
-        newer_ids,
-        matches.older,
-        matches.newer,
-        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
-        matches.buckets.tolist(),
-        (matches.older_times / _MICROSECONDS).tolist(),
-        (matches.newer_times / _MICROSECONDS).tolist(),
-        shared_values(matches),
-        strict=True,
-    )
-    return [
-        (
-            key_of(full.encode(), separate=matches.collections is not None),
-            orjson.dumps(
-                {
-                    "older": older,
-                    "newer": newer,
-                    "similarity": similarity,
-                    "buckets": buckets,
-                    "scheme": envelope.scheme,
-                    "older_timestamp": older_time,
-                    "newer_timestamp": newer_time,
-                    "generation": envelope.generation,
-                    **shared,
-                }
-            ),
-        )
-        for full, older, newer, similarity, buckets, older_time, newer_time, shared in columns
-    ]
+        newer_ids, matches.older, matches.newer, np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.buckets.tolist(), (matches.older_times / _MICROSECONDS).tolist(),
+        (matches.newer_times / _MICROSECONDS).tolist(), shared_values(matches), strict=True,
+    )  # fmt: skip
+    out = []
+    for full, older, newer, similarity, buckets, older_time, newer_time, shared in columns:
+        value = {
+            "older": older, "newer": newer, "similarity": similarity, "buckets": buckets, "scheme": envelope.scheme,
+            "older_timestamp": older_time, "newer_timestamp": newer_time, "generation": envelope.generation, **shared,
+        }  # fmt: skip
+        out.append((key_of(full.encode(), separate=matches.collections is not None), orjson.dumps(value)))
+    return out
 
 
 def encode_removal(id_: bytes, envelope: Envelope, *, separate: bool = False) -> tuple[bytes, bytes]:
@@ -131,21 +114,13 @@ def encode_dead(record: Record, topic: str, reason: str, settings: object = None
     batch = {"offset_last": record.offset, "batch_bytes": refused.packed_bytes} if refused else {}
     sentence = REFUSAL_REASONS[reason]
     bound = bound_in(sentence, settings)
-    return orjson.dumps(
-        {
-            "reason": reason,
-            "message": f"{sentence} ({bound})" if bound else sentence,
-            "topic": topic,
-            "partition": record.partition,
-            "offset": refused.first_offset if refused else record.offset,
-            **batch,
-            "timestamp_ms": record.timestamp_ms,
-            "key": None if record.key is None else base64.b64encode(key[:DEAD_KEY_BYTES_MAX]).decode(),
-            "key_bytes": len(key),
-            "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(),
-            "value_bytes": len(value),
-        }
-    )
+    return orjson.dumps({
+        "reason": reason, "message": f"{sentence} ({bound})" if bound else sentence, "topic": topic,
+        "partition": record.partition, "offset": refused.first_offset if refused else record.offset, **batch,
+        "timestamp_ms": record.timestamp_ms,
+        "key": None if record.key is None else base64.b64encode(key[:DEAD_KEY_BYTES_MAX]).decode(),
+        "key_bytes": len(key), "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(), "value_bytes": len(value),
+    })  # fmt: skip
 
 
 def refused_batch_sentence(record: Record, topic: str) -> str:
