@@ -61,8 +61,7 @@ _VARIABLE_PYTHON, _VARIABLE_TREE = "NEARDUP_TRIED_PYTHON", "NEARDUP_TRIED_TREE"
 
 
 class Program(NamedTuple):
-    """One version: ``python`` is its interpreter, ``tree`` a checkout; ``forked`` starts the command of this tree as a
-    fork."""
+    """One version: ``python`` is its interpreter, ``tree`` a checkout; ``forked`` starts this tree as a fork."""
 
     python: Path
     tree: Path
@@ -90,7 +89,8 @@ class Program(NamedTuple):
         env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run Python; the code imports by today's names in every version."""
-        return self._started(self.code_command(source, *arguments)[2:], input, cwd, timeout, env or {})
+        words = self.code_command(source, *arguments)[2:]
+        return self._started(words, input, cwd, timeout, env or {}, () if env else self.forked)
 
     def code_command(self, source: str, *arguments: object) -> list[str]:
         """The command that ``code`` runs."""

@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 
 from fork_client import HEAD_BYTES
 
@@ -53,11 +54,15 @@ def forks(environment: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def execute(arguments: Sequence[str]) -> None:
-    """Do what ``python`` does with these arguments: ``-m MODULE``, or a script; ``started FOLDER SCRIPT`` imports."""
+    """Do what ``python`` does with ``-m MODULE``, ``-c CODE`` or a script; ``started FOLDER SCRIPT`` imports."""
     first, *rest = arguments
     if first == "-m":
         sys.path[0], sys.argv = os.getcwd(), rest
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif first == "-c":
+        del sys.path[0]
+        sys.argv, sys.modules["__main__"] = ["-c", *rest[1:]], ModuleType("__main__")
+        exec(rest[0], vars(sys.modules["__main__"]))
     elif first == STARTED:
         sys.path[0], sys.argv = rest[0], rest[1:]
         runpy.run_path(rest[1], run_name=STARTED)
