@@ -39,8 +39,9 @@ from neardup.stories.canaries.allowance import Allowance
 from neardup.stories.canaries.looks import Looks
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.matching.canaries import ShardLooks
-from neardup_workers.doing.stages.matching.shard_table import ShardTable, decode_window
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
 from neardup_workers.doing.stages.matching.stretches import read_stretches
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.settings.serve import LIMITS
 from neardup_workers.outside.telemetry.observer import Silent

@@ -12,7 +12,7 @@ from kafka_world import World, stories
 from verdict_oracle import expected_lines
 
 from neardup.pairs.shards import Growth
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.outside.topics.names import LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
 

@@ -30,7 +30,7 @@ from import_path import SOURCES
 from kafka import KafkaAdminClient
 from torture_documents import Shape
 
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_world import World
 
 from neardup import Document
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.outside.topics.names import MATCH, SIGN
 from neardup_workers.outside.topics.signed import position_of
 

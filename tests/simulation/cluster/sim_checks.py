@@ -18,8 +18,9 @@ from neardup.schemes.config import Config
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.window.chains import MARK
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
-from neardup_workers.doing.stages.matching.shard_table import ShardTable, decode_window
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
 from neardup_workers.doing.stages.matching.stretches import read_stretches
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.outside.topics.names import generation
 from neardup_workers.outside.topics.signed import decode_signed, position_of
 from neardup_workers.outside.transport.protocol import Record

@@ -31,7 +31,7 @@ from neardup.pairs.json_lines import Fields
 from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWorker
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.plan import MatchPlan
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.signer import SignPlan

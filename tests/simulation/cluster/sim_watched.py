@@ -9,7 +9,7 @@ from typing import Any
 from memory_cluster import MemoryCluster
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.telemetry.observer import Silent

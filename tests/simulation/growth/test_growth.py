@@ -16,7 +16,7 @@ from sim_scenario import Crash, Scenario
 from sim_seeds import config
 from sim_watched import CRASHES
 
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.outside.topics.signed import offset_and_row
 from neardup_workers.outside.transport.protocol import AbortedError, Message, UnreachableError

@@ -8,7 +8,7 @@ from sim_links import LinkWorld
 
 from neardup.pairs.shards import Growth
 from neardup.pairs.window_message import WireError
-from neardup_workers.doing.stages.matching.shard_table import Window, encode_window
+from neardup_workers.doing.stages.matching.windows import Window, encode_window
 from neardup_workers.doing.stages.verdicts import evidence
 from neardup_workers.doing.stages.verdicts.beginning.restore import Compacted, RecordsLostError
 from neardup_workers.doing.stages.verdicts.originals import STEP_KEY, read_stories

@@ -52,23 +52,22 @@ def plain_pairs(
     documents: Sequence[Document], threshold: float, first: int
 ) -> dict[tuple[str, str], tuple[float, float]]:
     """Every pair of sets whose newer one is not among the first ones: similarity by rarity, and without."""
-    counted: Counter[int] = Counter()
+    earlier, counted = Counter[int](), Counter[int]()  # half of the block before, and this one
     frozen, size, seen, pairs = Counter[int](), 0, list[tuple[str, set[int]]](), {}
     for document in documents:
         tokens = set(document.tokens or [])
         if not tokens:
             continue
         if seen and len(seen) % 64 == 0:
-            size += 64
             if len(seen) % 1024 == 0:
-                counted, size = Counter({one: n // 2 for one, n in counted.items()}), size // 2
-            frozen = counted.copy()
-        for id_, earlier in seen if len(seen) >= first else []:
-            if not tokens & earlier:
+                earlier, counted = Counter({one: n // 2 for one, n in counted.items()}), Counter()
+            frozen, size = earlier + counted, min(len(seen) // 1024, 1) * 512 + len(seen) % 1024
+        for id_, other in seen if len(seen) >= first else []:
+            if not tokens & other:
                 continue
-            common, whole = (sum(weight(frozen[one], size) for one in x) for x in (tokens & earlier, tokens | earlier))
+            common, whole = (sum(weight(frozen[one], size) for one in x) for x in (tokens & other, tokens | other))
             if common / whole >= threshold:
-                pairs[id_, document.id] = common / whole, len(tokens & earlier) / len(tokens | earlier)
+                pairs[id_, document.id] = common / whole, len(tokens & other) / len(tokens | other)
         seen.append((document.id, tokens))
         counted.update(tokens)
     return pairs
@@ -146,7 +145,7 @@ def test_a_window_without_counts_counts_what_it_holds() -> None:
 
 @pytest.mark.parametrize("before", [10, 64, 100, 1_000])
 def test_a_step_that_is_undone_counts_nothing(before: int) -> None:
-    """Also one that completes epochs and halves the counts."""
+    """Also one that completes epochs and a block."""
     documents = offers(5, 1_400)
     dedup, other = Deduplicator(Config(**SETTINGS)), Deduplicator(Config(**SETTINGS))
     for one in (dedup, other):
@@ -197,8 +196,8 @@ def test_counts_are_bounded() -> None:
         counts.add(np.concatenate(sets), np.cumsum([0, *map(len, sets)]))
         counts.commit()
         weights = counts.weights.of_count.tolist()
-        assert len(weights) <= 2_049
-        assert len(counts.save()) == 20 + 2 * 4 * (4 << 12)
+        assert len(weights) <= 1_537
+        assert len(counts.save()) == 20 + 3 * 4 * (4 << 12)
         assert weights == sorted(weights, reverse=True)
         assert weights[-1] == 1
 

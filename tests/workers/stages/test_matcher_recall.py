@@ -14,7 +14,7 @@ from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.pipeline import match_step, match_steps
 from neardup.stories.sources.losses import count_losses
-from neardup_workers.doing.stages.matching.shard_table import KEPT_COUNTS
+from neardup_workers.doing.stages.matching.windows import KEPT_COUNTS
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.telemetry.health import application
 from neardup_workers.running.commands.topics.status import status

@@ -20,15 +20,9 @@ from neardup.pairs.batches import id_columns
 from neardup.pairs.shards import Growth, Shard
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup_workers.doing.stages.matching.shard_table import (
-    Applied,
-    ShardTable,
-    Window,
-    added_counts,
-    decode_window,
-    encode_window,
-)
+from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
 from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
+from neardup_workers.doing.stages.matching.windows import Window, added_counts, decode_window, encode_window
 from neardup_workers.outside.topics.signed import SignedRows, encode_signed, offset_and_row, position_of
 from neardup_workers.outside.transport.protocol import Record
 

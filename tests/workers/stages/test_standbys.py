@@ -12,7 +12,7 @@ from match_world import CONFIG, PLAN, TEXT, TOPICS, MatchWorld
 from topics_world import turns
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.signed import PARTITION, position_of
 from neardup_workers.outside.transport.protocol import Committed

@@ -5,8 +5,9 @@ A short text differs from another one by a word or two: a model number, a name. 
 the logarithm of n / c, where c of the last n documents have it. So what two texts share counts if few others have it.
 
 The counts are a count-min sketch with conservative update: each element has a cell in each of four rows, and its count
-is the least of them. So a count is never too low, and too high only where other elements fill all four cells. After
-1,024 documents all counts are halved, and so is n: what came long ago is forgotten, and the table stays of one size.
+is the least of them. So a count is never too low, and too high only where other elements fill all four cells. A table
+counts 1,024 documents (a **block**); then the next one begins, and the one before the last is dropped. The block before
+counts half. So counts are a function of the last 1,024 to 2,048 documents: a reader of these has the same.
 
 Weights are frozen for 64 documents (an **epoch**): the counts of an epoch enter when it is complete. So similarities do
 not depend on how a stream is divided into batches. All is computed with whole numbers, so every processor has the same.
@@ -31,12 +32,12 @@ Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
 
 EPOCH_DOCUMENTS = 64
-HALVED_DOCUMENTS = 1_024
+BLOCK_DOCUMENTS = 1_024
 ROWS, COLUMN_BITS = 4, 12
-# What begins the counts in a saved window; then how many documents were counted, and the n of the frozen counts.
-RARITY_MAGIC = b"NDRARE01"
-_HEADER = struct.Struct("<8sQI")
-_SHAPE = 2, ROWS, 1 << COLUMN_BITS
+# What begins the counts in a saved window; then the documents of the block, of the block before, and the frozen ones.
+RARITY_MAGIC = b"NDRARE02"
+_HEADER = struct.Struct("<8sIII")
+_SHAPE = ROWS, 1 << COLUMN_BITS
 # Separates the hashes of elements from those of sketches.
 _SEED = np.uint64(0xC2B2AE3D27D4EB4F)
 _COLUMN_BITS, _COLUMN_MASK = np.uint64(COLUMN_BITS), np.uint64((1 << COLUMN_BITS) - 1)
@@ -73,10 +74,10 @@ class Rarity:
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(_SHAPE[1:], np.uint32)
-        self._documents = 0
+        self._counts, self._documents = np.zeros(_SHAPE, np.uint32), 0  # of the block
+        self._earlier, self._earlier_documents = self._counts.copy(), 0  # halves of those of the block before
+        self._frozen = 0  # the documents of the block when weights were frozen
         self.weights = Weights(self._counts.copy(), weights_of(0))
-        self._frozen = 0  # the number of documents at which they were
         self._before = self._state()
 
     @property
@@ -84,16 +85,29 @@ class Rarity:
         """How many documents may come before the weights change."""
         return EPOCH_DOCUMENTS - (self._documents - self._frozen)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next document begins a block."""
+        return self._documents == BLOCK_DOCUMENTS
+
     def freeze(self) -> None:
         """Let the counts of an epoch that is complete enter the weights. Call it before documents are compared."""
         if self.left:
             return
-        documents = len(self.weights.of_count) - 1 + EPOCH_DOCUMENTS
+        if self.is_full:
+            self.next_block()
+            return
+        self._freeze()
+
+    def next_block(self) -> None:
+        """Begin a block, whether or not the one before is complete."""
+        self._earlier, self._earlier_documents = self._counts >> 1, self._documents >> 1
+        self._counts, self._documents = np.zeros(_SHAPE, np.uint32), 0
+        self._freeze()
+
+    def _freeze(self) -> None:
         self._frozen = self._documents
-        if self._documents % HALVED_DOCUMENTS == 0:
-            self._counts >>= 1
-            documents >>= 1
-        self.weights = Weights(self._counts.copy(), weights_of(documents))
+        self.weights = Weights(self._earlier + self._counts, weights_of(self._earlier_documents + self._documents))
 
     def add(self, values: Elements, starts: Starts) -> None:
         """Count the elements of at most ``left`` documents; the set of document i is
@@ -112,24 +126,26 @@ class Rarity:
 
     def undo(self) -> None:
         """Reverse what the step has counted."""
-        counts, self._documents, self._frozen, self.weights = self._before
+        counts, self._documents, self._earlier, self._earlier_documents, self._frozen, self.weights = self._before
         self._counts = counts.copy()
 
     def save(self) -> bytes:
         """The counts, to ``resume`` from, also within a step that has compared all of its documents."""
         self.freeze()
-        counts = np.stack([self._counts, self.weights.counts]).astype("<u4")
-        return _HEADER.pack(RARITY_MAGIC, self._documents, len(self.weights.of_count) - 1) + counts.tobytes()
+        counts = np.stack([self._counts, self._earlier, self.weights.counts]).astype("<u4")
+        documents = self._documents, self._earlier_documents, self._frozen
+        return _HEADER.pack(RARITY_MAGIC, *documents) + counts.tobytes()
 
     def resume(self, data: bytes) -> None:
         """Continue from what ``save`` gave."""
-        _, self._documents, documents = _HEADER.unpack_from(data)
-        counts, frozen = np.frombuffer(data, "<u4", offset=_HEADER.size).reshape(_SHAPE).astype(np.uint32)
-        self._counts, self._frozen = counts.copy(), self._documents - self._documents % EPOCH_DOCUMENTS
-        self.weights = Weights(frozen.copy(), weights_of(documents))
+        _, self._documents, self._earlier_documents, self._frozen = _HEADER.unpack_from(data)
+        stored = np.frombuffer(data, "<u4", offset=_HEADER.size).reshape(-1, *_SHAPE).astype(np.uint32)
+        self._counts, self._earlier, frozen = (one.copy() for one in stored)
+        self.weights = Weights(frozen, weights_of(self._earlier_documents + self._frozen))
 
-    def _state(self) -> tuple[npt.NDArray[np.uint32], int, int, Weights]:
-        return self._counts.copy(), self._documents, self._frozen, self.weights
+    def _state(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.uint32], int, int, Weights]:
+        before = self._earlier, self._earlier_documents, self._frozen, self.weights
+        return self._counts.copy(), self._documents, *before
 
 
 def jaccard_idf(

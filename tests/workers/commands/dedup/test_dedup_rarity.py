@@ -1,4 +1,4 @@
-"""``--measure jaccard_idf`` in the commands: one stream in one process has counts, and no other."""
+"""``--measure jaccard_idf`` in the commands: a stream has counts, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from neardup_workers.doing.audit.measuring import check
 from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.running.commands.batch import corpus, spark
 from neardup_workers.running.commands.dedup import command
 from neardup_workers.running.commands.run import run
@@ -74,7 +73,6 @@ def test_run_writes_the_pairs_of_the_library_and_the_nearest(files: list[Documen
 @pytest.mark.parametrize(
     ("start", "where"),
     [
-        (lambda: StreamSettings(**ASKED), "workers on Kafka"),
         (lambda: corpus.run(BatchOptions(["all.jsonl"], quiet=True), Settings(**ASKED)), "batch"),
         (lambda: spark.run(BatchOptions(["all.jsonl"], quiet=True), Settings(**ASKED)), "batch"),
         (lambda: check(["all.jsonl"], Settings(**ASKED)), "audit"),
@@ -83,6 +81,6 @@ def test_run_writes_the_pairs_of_the_library_and_the_nearest(files: list[Documen
 )
 def test_what_has_no_counts_refuses(start: Callable[[], object], where: str, files: list[Document]) -> None:
     """With the value, the rule and the remedy, before a document is read."""
-    said = f"measure=jaccard_idf .*not in {where}.*: use run, dedup or serve, or set measure"
+    said = f"measure=jaccard_idf .*not in {where}.*: use run, dedup, serve or Kafka, or set measure"
     with pytest.raises(ConfigError, match=said):
         start()

@@ -95,8 +95,8 @@ def check_unweighted(settings: Config, where: str) -> None:
     """Raise ``ConfigError`` if similarity depends on counts of the stream, which ``where`` does not have."""
     if is_weighted(settings):
         raise ConfigError(
-            f"measure={settings.measure} compares by counts of one stream in one process, and not in {where}: use run, "
-            "dedup or serve, or set measure to jaccard"
+            f"measure={settings.measure} compares by counts of a stream, and not in {where}: use run, dedup, serve or "
+            "Kafka, or set measure to jaccard"
         )
 
 

@@ -20,7 +20,7 @@ from neardup_workers.outside.settings.declared import (
     StreamOptions,
     TopicOptions,
 )
-from neardup_workers.outside.settings.files import Settings, check_unweighted
+from neardup_workers.outside.settings.files import Settings
 
 # Of the memory of a worker in addition to its tables, a step has an eighth, and so has a compressed batch of a
 # producer, unpacked: a batch has a megabyte in the log by default, and text compresses to a fifth or a tenth. A linker
@@ -120,7 +120,6 @@ class StreamSettings(TopicOptions, StreamOptions, ConnectionOptions, Settings):
                 f"{self.scheme}:part_min={part_min}, but verdicts on Kafka drop copies only: leave it out, or use "
                 "dedup, batch or serve"
             )
-        check_unweighted(self, "workers on Kafka, which compare in several processes")
         return self
 
     @field_validator("forward")

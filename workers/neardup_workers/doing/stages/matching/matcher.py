@@ -49,9 +49,10 @@ from neardup_workers.doing.stages.matching.reports import (
     report_step,
     report_tables,
 )
-from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
+from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
 from neardup_workers.doing.stages.matching.standbys import Standbys
 from neardup_workers.doing.stages.matching.trims import Trims
+from neardup_workers.doing.stages.matching.windows import Window, decode_window, encode_window
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import check_end
 from neardup_workers.outside.telemetry.observer import stage
@@ -227,14 +228,16 @@ class MatchWorker:
             return True
         if window.fingerprint != fingerprint:
             start, published = min(first, end), window.published
-            window = Window(start, None, fingerprint, window.growth, window.row, published=published)
+            window = Window(
+                start, None, fingerprint, window.growth, window.row, published=published, counted=window.counted
+            )
             claim = Committed(end, encode_window(window))
             self.member.transact([], plan.topics.links, {shard: claim})
             first = self._first()
             window = window._replace(start=max(window.start, min(first, end)))
         if window.start < first:
             check_gap(self.plan, shard, window.start, first)
-            window = window._replace(start=first, row=window.row if first <= end else 0)
+            window = window.behind(first)._replace(row=window.row if first <= end else 0)
             if first > end:  # the gap may have a control row, which others have passed
                 growth = self.beginnings.growth()
                 window, end = window._replace(growth=growth.until(position_of(first))), first

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from neardup.pairs.shards import Growth
 from neardup.schemes.config import Config
 from neardup_workers.doing.stages.growth import growth_at
-from neardup_workers.doing.stages.matching.shard_table import ShardTable, Window, decode_window, encode_window
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
+from neardup_workers.doing.stages.matching.windows import Window, decode_window, encode_window
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import committed_start, start_offset
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
@@ -117,16 +118,18 @@ class Beginnings:
         others = member.transport.group_offsets(member.membership.group, topic).values()
         windows = [window, *(each for at in others if (each := decode_window(at.metadata)).start >= born)]
         oldest = min(windows, key=lambda each: each.start)
-        start = position_of(oldest.start)
+        offset = max(oldest.start, born)  # a window that rarity needs may begin before its shard
+        start = position_of(offset)
         if start < position:
             _log.warning(
                 "shard %d has worked without verdicts: it matches %s again from offset %d on, for links alone",
-                shard, plan.topics.signed, oldest.start,
+                shard, plan.topics.signed, offset,
             )  # fmt: skip
             window = Window(
-                oldest.start, oldest.stream_time, window.fingerprint, growth.until(start), published=position
-            )
-            committed = Committed(oldest.start, encode_window(window))
+                oldest.start, oldest.stream_time, window.fingerprint, growth.until(start), published=position,
+                counted=window.counted,
+            )  # fmt: skip
+            committed = Committed(offset, encode_window(window))
         begin = encode_links(LinkMessage(NO_LINKS, start, start), plan.config.signing_fingerprint)
         member.transact([Message(topic, shard, value) for value in begin], topic, {shard: committed})
         return committed

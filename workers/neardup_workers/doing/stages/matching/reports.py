@@ -14,7 +14,8 @@ from neardup.stories.canaries.canaries import limit_values
 from neardup.window import COUNTERS, again
 from neardup_workers.doing.stages.matching.canaries import ShardLooks
 from neardup_workers.doing.stages.matching.plan import MatchPlan
-from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable, added_counts
+from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
+from neardup_workers.doing.stages.matching.windows import added_counts
 from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.telemetry.recall import set_recall
 from neardup_workers.outside.topics.links import NO_LINKS, LinkMessage, encode_links, join_links

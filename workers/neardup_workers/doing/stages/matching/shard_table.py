@@ -17,6 +17,8 @@ The step of shard 0 that does so has the first offsets of the new shards (``born
 - A new owner makes an empty table with a ``Window``, and applies the log from ``start`` to the committed position
   without publishing: own documents are added, foreign ones pass. The table then equals the table
   of the old owner at its commit.
+- Where rarity weighs elements, every shard counts every document. The counts follow from the last two blocks of
+  documents (``Rarity``), so a window begins no later than the first of them.
 
 A table keeps for each message in the window its offset, the slot after it, and the stream time before it. For each slot
 it keeps the place of the document, which ``links`` uses as its name. Own documents have slots; after a growth, so do
@@ -26,12 +28,11 @@ marks of others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from neardup.pairs.batches import CONTENT_HALF, Batch
 from neardup.pairs.comparing import Leads, joined_leads
@@ -42,35 +43,16 @@ from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.window import COUNTERS, NO_TIME, again
-from neardup_workers.doing.stages.growth import growth_fields, growth_of
 from neardup_workers.doing.stages.matching.slot_places import SlotPlaces
 from neardup_workers.doing.stages.matching.stretches import Stretch
-from neardup_workers.doing.stages.starts import decoded_metadata
+from neardup_workers.doing.stages.matching.windows import KEPT_COUNTS, Window, decode_window, encode_window
 from neardup_workers.outside.topics.links import Links, similarity_steps
 from neardup_workers.outside.topics.places import partitions_of
 from neardup_workers.outside.topics.signed import ROW_BITS, offset_and_row, position_of
 from neardup_workers.outside.transport.protocol import Committed
 
-_METADATA_VERSION = 1
-# What limits cost a shard since it began, of the counts of its table: part of the metadata, so it outlives its owners.
-KEPT_COUNTS = ("near_documents", "lone_documents", "near_pairs", "missed_pairs")
 # The counts of a table that are metrics.
 COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "documents", "postings")
-
-
-class Window(NamedTuple):
-    """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
-    none). ``growth``: how many shards there are, up to the committed position. ``row``: how many rows of the message at
-    the committed offset are in the table. ``counts``: those of ``KEPT_COUNTS``. ``published``: the position up to which
-    pairs are in ``candidates``, if that is behind the committed one: rows before it lead to links alone."""
-
-    start: int
-    stream_time: int | None
-    fingerprint: str
-    growth: Growth
-    row: int = 0
-    counts: tuple[int, ...] = (0,) * len(KEPT_COUNTS)
-    published: int = 0
 
 
 class Applied(NamedTuple):
@@ -92,9 +74,16 @@ class _Mark(NamedTuple):
     stream_time: int
 
 
+class _Block(NamedTuple):
+    """Where a block of the counts of rarity begins: behind a row of a message, and the stream time before that."""
+
+    position: int
+    stream_time: int
+
+
 class _Reached(NamedTuple):
     """Where a table is: its position, the documents that it has passed, and the message that it has begun to read:
-    offset, and stream time before it; how many shards there are, and which one this is."""
+    offset, and stream time before it; how many shards there are, which one this is, and the two blocks that count."""
 
     position: int
     documents: int
@@ -102,6 +91,7 @@ class _Reached(NamedTuple):
     time_before: int
     growth: Growth
     shard: Shard
+    blocks: tuple[_Block, _Block]
 
 
 class ShardTable:
@@ -121,7 +111,8 @@ class ShardTable:
         growth = Growth(shard.of) if window is None else window.growth.until(position)
         shard = Shard(shard.number, growth.shards)
         self.matcher = Matcher(config, shard=shard)
-        self._reached = self._reached_before = _Reached(position, 0, start, time, growth, shard)
+        block = _Block(position if window is None or window.counted is None else window.counted, time)
+        self._reached = self._reached_before = _Reached(position, 0, start, time, growth, shard, (block, block))
         self.born: dict[int, Committed] = {}  # the first offsets of shards that the open step has added
         self._since: dict[int, int] = {}  # by partition of ``documents``, the first place after beginning or growth
         self._open = False
@@ -170,6 +161,11 @@ class ShardTable:
         if not self._open:
             table.begin()
             self._open, self._added, self._reached_before = True, 0, self._reached
+        counted = self._reached.blocks[0].position
+        if self.position < counted < stretch.end:
+            yield from self.apply(
+                stretch.until(counted), publish=publish, candidates_max=candidates_max, pairs_max=pairs_max
+            )
         first = stretch.row_of(self.position)
         if first == len(stretch.positions):
             self.skip_to(stretch.end)
@@ -208,14 +204,34 @@ class ShardTable:
         offset, _ = offset_and_row(position)
         is_begun = stretch.positions[end - 1] >> ROW_BITS == offset
         time_before = before(end - 1) if is_begun else table.stream_time
+        block = _Block(int(stretch.positions[end - 1]) + 1, before(end - 1))
         self._reached = reached._replace(
-            position=position, documents=reached.documents + len(documents), message=offset, time_before=time_before
-        )
+            position=position, documents=reached.documents + len(documents), message=offset, time_before=time_before,
+            blocks=self._counted(block),
+        )  # fmt: skip
         if reached.growth.steps:
             places = stretch.places[first:end]
             partitions, firsts = np.unique(partitions_of(places), return_index=True)
             for partition, place in zip(partitions.tolist(), places[firsts].tolist(), strict=True):
                 self._since.setdefault(partition, place)
+
+    def _counted(self, behind: _Block) -> tuple[_Block, _Block]:
+        """Return the blocks that count behind a slice, where the next one begins if one is complete there, or if the
+        documents before it count no longer."""
+        rarity, (earlier, current) = self.matcher.rarity, self._reached.blocks
+        if rarity is not None and behind.position == earlier.position:
+            rarity.next_block()
+            return behind, behind
+        is_next = rarity is not None and rarity.is_full and behind.position > current.position
+        return (current, behind) if is_next else (earlier, current)
+
+    def _begun(self, start: int, time: int) -> Window:
+        """Return the window from a message on with this time before it, or from the first one that counts."""
+        block = self._reached.blocks[0]
+        first, counted = offset_and_row(block.position)[0], None if self.matcher.rarity is None else block.position
+        if counted is not None and first < start:
+            start, time = first, block.stream_time
+        return Window(start, _known(time), self.config.matching_fingerprint, self.growth, counted=counted)
 
     def _grow(self, stretch: Stretch) -> None:
         """Apply the control row behind a stretch, if it has one that counts."""
@@ -230,8 +246,7 @@ class ShardTable:
         self._since = {}
         if self.shard.number == 0:
             offset, _ = offset_and_row(stretch.end)
-            window = Window(offset, self.stream_time, self.config.matching_fingerprint, growth)
-            first = Committed(offset, encode_window(window))
+            first = Committed(offset, encode_window(self._begun(offset, self.matcher.table.stream_time)))
             self.born |= dict.fromkeys(range(reached.growth.shards, growth.shards), first)
 
     def came_since(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -291,10 +306,8 @@ class ShardTable:
         reached = self._reached
         start, time = (first.offset, first.stream_time) if first else (reached.message, reached.time_before)
         offset, row = offset_and_row(reached.position)
-        window = Window(
-            start, _known(time), self.config.matching_fingerprint, self.growth, row, self.kept_counts(),
-            self.published if self.published > reached.position else 0,
-        )  # fmt: skip
+        published = self.published if self.published > reached.position else 0
+        window = self._begun(start, time)._replace(row=row, counts=self.kept_counts(), published=published)
         return Committed(offset, encode_window(window))
 
     def commit(self) -> None:
@@ -361,39 +374,5 @@ class ShardTable:
         return grown
 
 
-def added_counts(of_shards: Sequence[tuple[int, ...]]) -> dict[str, int]:
-    """Return the counts of ``KEPT_COUNTS`` of some shards together.
-
-    A document may have pairs in several shards, so those with a pair are at least as many as in the shard with most.
-    """
-    columns = zip(*of_shards, strict=True) if of_shards else [(0,)] * len(KEPT_COUNTS)
-    added = {name: sum(column) for name, column in zip(KEPT_COUNTS, columns, strict=True)}
-    return added | {"near_documents": max((counts[0] for counts in of_shards), default=0)}
-
-
 def _known(time: int) -> int | None:
     return None if time == NO_TIME else int(time)
-
-
-def encode_window(window: Window) -> str:
-    """Encode the metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
-    fields = {
-        "version": _METADATA_VERSION,
-        "from": window.start,
-        "time": window.stream_time,
-        "row": window.row,
-        "growth": growth_fields(window.growth),
-        "fingerprint": window.fingerprint,
-        "counts": window.counts,
-    }
-    if window.published:
-        fields["published"] = window.published
-    return orjson.dumps(fields).decode()
-
-
-def decode_window(metadata: str) -> Window:
-    """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
-    with decoded_metadata(metadata, _METADATA_VERSION, "matcher") as fields:
-        growth, counts = growth_of(fields["growth"]), tuple(fields["counts"])
-        window = Window(fields["from"], fields["time"], fields["fingerprint"], growth, fields["row"])
-        return window._replace(counts=counts, published=fields.get("published", 0))

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from neardup.pairs.shards import Shard
 from neardup_workers.doing.stages.matching.cursors import Cursor
 from neardup_workers.doing.stages.matching.plan import MatchPlan
-from neardup_workers.doing.stages.matching.shard_table import ShardTable, decode_window
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
 from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, UnreachableError

@@ -18,14 +18,15 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from neardup.pairs.comparing import compared
 from neardup.pairs.pair_rule import compares_directly
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, is_weighted
 from neardup.schemes.interface import Evidence, in_parts
 from neardup.stories.verdicts.decisions import Compare
 from neardup.stories.verdicts.kept import Holdings, joined_parts
 from neardup.stories.verdicts.leads import NO_PAIR, RESULT_FIELDS, SIMILARITY
+from neardup.stories.verdicts.rule import is_document
 from neardup_workers.doing.stages.verdicts.columns import MessagesByRow
+from neardup_workers.doing.stages.verdicts.weighing import Weighed, Weighing, compared_by
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
 from neardup_workers.outside.topics.signed import ROW_BITS, decode_signed
 
@@ -55,6 +56,23 @@ class Compared:
         self._fresh = 0  # messages that were added since others were last dropped
         self.rows = MessagesByRow()
         self.held = Holdings()  # of stories with records; evidence is empty if it is not known
+        self.weighing = Weighing(config) if is_weighted(config) else None
+
+    @property
+    def counted(self) -> int | None:
+        """The position in ``signed`` from which on documents count for the rarity of elements, if they do."""
+        return None if self.weighing is None else self.weighing.counted
+
+    def begin(self) -> None:
+        """Begin a step."""
+        if self.weighing is not None:
+            self.weighing.begin()
+
+    def undo(self, end: int) -> None:
+        """Reverse a step, whose rows have numbers from ``end`` on."""
+        self.rows.cut(end)
+        if self.weighing is not None:
+            self.weighing.undo()
 
     def keep(self, offset: int, evidence: Evidence, size: int) -> None:
         """Keep a message of so many bytes that was read."""
@@ -91,9 +109,24 @@ class Compared:
                     out[n] += evidence.ragged[first:end].tobytes()
         return out
 
-    def comparing(self, numbers: _Longs, sizes: Callable[[_Longs], _Longs]) -> Compare | None:
-        """Return how the arrivals with these rows are compared; ``sizes`` returns the bytes of the evidence of rows of
-        the window."""
+    def weigh(self, kinds: npt.NDArray[np.uint8], positions: _Longs, stands: _Longs) -> Weighed | None:
+        """Count arrivals of these kinds at these positions, whose evidence stands there, in a step; ``None`` if rarity
+        weighs nothing."""
+        if self.weighing is None:
+            return None
+        weighed, held = Weighed([], np.zeros(len(kinds), np.int64)), np.flatnonzero(is_document(kinds))
+        offsets, index = stands[held] >> ROW_BITS, stands[held] & ((1 << ROW_BITS) - 1)
+        for offset in np.unique(offsets).tolist():
+            of = offsets == offset
+            evidence = self._message(offset).select(index[of])
+            weighed.epochs[held[of]] = self.weighing.count(evidence, positions[held[of]], weighed.weights)
+        return weighed
+
+    def comparing(
+        self, numbers: _Longs, sizes: Callable[[_Longs], _Longs], weighed: Weighed | None = None
+    ) -> Compare | None:
+        """Return how the arrivals with these rows are compared, by these weights; ``sizes`` returns the bytes of the
+        evidence of rows of the window."""
         config = self._config
         if not compares_directly(config):
             return None
@@ -110,7 +143,7 @@ class Compared:
                         fit.append(n)
                 if fit:
                     a, b = (joined_parts([side[n] for n in fit], config.plan.width) for side in (newer, older))
-                    results[rows[fit]] = compared(config, a, b)
+                    results[rows[fit]] = compared_by(config, a, b, weighed, items[rows[fit]])
             return results
 
         return compare

@@ -64,7 +64,7 @@ from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.telemetry.sources import measure_sources
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import generation, generation_header
-from neardup_workers.outside.topics.signed import PARTITION, position_of
+from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
 from neardup_workers.outside.topics.verdicts import encode_runs
 from neardup_workers.outside.transport.assignment import Offer
 from neardup_workers.outside.transport.protocol import (
@@ -346,15 +346,16 @@ class LinkWorker:
         topics, state = self.plan.topics, self.state
         offset, row, arrivals = state.committed_position(self.held.intake.position)
         first, counted = state.decisions.first, state.arrivals if counts else self._counted
-        mark = self._marks.oldest(min(first, self.sources.first))
+        mark, rare = self._marks.oldest(min(first, self.sources.first)), state.compared.counted
+        needed = min(mark.offset, offset, offset if rare is None else offset_and_row(rare)[0])
         if counts:
             kept = self.sources.changes(counted)
             messages = [*messages, *(Message(topics.sources, PARTITION, value, key) for key, value in kept)]
         time = state.decisions.stream_time
         metadata = SignedMetadata(
             row, arrivals, mark.arrivals, None if time == NO_TIME else time,
-            self.held.intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
-            self._written if step is None else step, counted, self._skipped,
+            self.held.intake.growth.until(position_of(offset, row)), needed,
+            self._written if step is None else step, counted, self._skipped, rare,
         )  # fmt: skip
         now = {
             topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},

@@ -29,8 +29,9 @@ class SignedMetadata(NamedTuple):
     """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
     arrivals, the number of the first arrival to restore, stream time in microseconds or none, how many shards there
     are up to the offset, the offset from which on a restart needs ``signed``, the last step that wrote to
-    ``originals``, how many arrivals ``sources`` counts, -1 for none, and how many documents the first linker passed
-    because no matcher had published links of them."""
+    ``originals``, how many arrivals ``sources`` counts, -1 for none, how many documents the first linker passed
+    because no matcher had published links of them, and the position from which on documents count for the rarity of
+    elements, ``None`` if none do."""
 
     row: int
     arrivals: int
@@ -41,6 +42,7 @@ class SignedMetadata(NamedTuple):
     step: int = -1
     sources: int = -1
     skipped: int = 0
+    counted: int | None = None
 
 
 class VerdictsMetadata(NamedTuple):

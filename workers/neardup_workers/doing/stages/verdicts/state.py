@@ -188,6 +188,7 @@ class LinkState:
         rows, positions, ended, row, _, evidence = taken
         read = len(rows.places)
         self.decisions.begin()
+        self.compared.begin()
         self._pairs, self._new_pairs = join_links([self._pairs, *self._new_pairs]), []
         decided, self.decided = self.decided, self.decided.copy()
         self._know(int(partitions_of(rows.places).max()) + 1)
@@ -200,7 +201,9 @@ class LinkState:
         numbers = _numbers(rows, end)
         self._add_rows(rows, numbers)
         self.compared.rows.add(numbers[numbers >= 0], evidence[numbers >= 0])
-        compare = self.compared.comparing(numbers, self.decisions.sizes)
+        weighed = self.compared.weigh(taken.rows.kinds, taken.positions, taken.evidence)
+        weighed = weighed and weighed._replace(epochs=weighed.epochs[is_open])
+        compare = self.compared.comparing(numbers, self.decisions.sizes, weighed)
         found = self._found(numbers, end)
         if len(rows.kinds) and rows.kinds[0] == JUDGED:
             rows, found = self._judged(rows, found, compare)
@@ -301,7 +304,7 @@ class LinkState:
         self.decisions.undo()
         self._rows.cut(self.decisions.end)
         self._names.cut(self.decisions.end)
-        self.compared.rows.cut(self.decisions.end)
+        self.compared.undo(self.decisions.end)
         self.decided, self._pairs = self._step.decided, self._step.pairs
         self._step = self._changed = None
 

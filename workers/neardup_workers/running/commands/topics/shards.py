@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.display.printing import table_of, time_text
 from neardup_workers.outside.settings.kafka import StreamSettings

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup_workers.doing.stages.agreement import check_agreed
-from neardup_workers.doing.stages.matching.shard_table import added_counts, decode_window
+from neardup_workers.doing.stages.matching.windows import added_counts, decode_window
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.display.printing import print_found, table_of, time_text
 from neardup_workers.outside.options.running import StatusOptions

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.pairs.shards import Growth
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, is_weighted
 from neardup.stories.verdicts.rule import is_document
 from neardup_workers.doing.stages.growth import growth_at
 from neardup_workers.doing.stages.matching.plan import passed_growth
-from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.positions import (
     SignedMetadata,
@@ -60,7 +60,19 @@ def continued(
         skipped = _documents(transport, topics.signed, start, position, config)
         start, row = offset_and_row(position)
     growth = growth_at(transport, topics, config, growths, start)
-    return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None, growth, skipped=skipped))), offsets
+    counted = _counted_from(transport, plan, position_of(start, row))
+    metadata = SignedMetadata(row, arrivals, 0, None, growth, skipped=skipped, counted=counted)
+    return Committed(start, encode_metadata(metadata)), offsets
+
+
+def _counted_from(transport: Transport, plan: LinkPlan, position: int) -> int | None:
+    """Return from where on documents count for a linker that begins at a position: from where they do for a matcher, if
+    that is before it; ``None`` if rarity weighs nothing."""
+    if not is_weighted(plan.config):
+        return None
+    offsets = transport.group_offsets(plan.match_group, plan.topics.links).values()
+    begun = (decode_window(at.metadata).counted for at in offsets)
+    return max((at for at in begun if at is not None and at <= position), default=position)
 
 
 def disagreement(transport: Transport, plan: LinkPlan) -> str:

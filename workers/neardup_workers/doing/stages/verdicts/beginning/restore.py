@@ -21,7 +21,7 @@ from neardup_workers.doing.stages.verdicts.positions import (
 )
 from neardup_workers.doing.stages.verdicts.sources import LEDGER_KEY, Gathered, KeptSources, Sources, read_sources
 from neardup_workers.doing.stages.verdicts.state import LinkState
-from neardup_workers.outside.topics.signed import PARTITION, decode_signed
+from neardup_workers.outside.topics.signed import PARTITION, decode_signed, position_of
 from neardup_workers.outside.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Record, Transport
 
@@ -97,6 +97,8 @@ def restored(
     state.name(found, stories.kept)
     gathered, sizes = Gathered(found, kept), np.zeros(int(is_document(found.rows.kinds).sum()), np.int64)
     start, end = max(first, metadata.window), offsets.signed.offset + (metadata.row > 0)
+    if compared.weighing is not None:
+        compared.weighing.follow(position_of(start) if metadata.counted is None else metadata.counted)
     end = min(end, transport.bounds(topics.signed)[PARTITION][1])
     for stretch in transport.read(topics.signed, PARTITION, start, end) if start < end else ():
         count = 0
@@ -105,6 +107,8 @@ def restored(
             rows = decode_signed(data, config.signing_fingerprint, config.plan.width)
             if rows.growth is None:
                 state.add_message(record.offset, rows, len(data), sizes)
+                if compared.weighing is not None:
+                    compared.weighing.read(record.offset, rows, position_of(offsets.signed.offset, metadata.row))
                 gathered.add(rows.arrivals(), record.timestamp_ms)
                 count += len(rows.kinds)
         yield max(count, min(1, len(stretch)))
