@@ -118,7 +118,7 @@ DOCUMENTS = [
     ("vector", {"id": "a", "vector": "AACAPw=="}, True),
     ("vector", {"id": "a", "vector": {"x": 1}}, False),
     ("record", {"id": "a", "name": "Anna", "born": 1971}, True),
-    ("signals", {"id": "a", "text": "a text", "title": "A title", "price": 99}, True),
+    ("record_signals", {"id": "a", "text": "a text", "title": "A title", "price": 99}, True),
 ]
 
 

@@ -207,18 +207,17 @@ def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
     return Document(id_, timestamp=timestamp, fields=named)
 
 
-def _signals(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
-    """A text and a record; and its title, vector and the hash of its picture (hexadecimal digits), if it has them."""
+def _signals(
+    value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None, named: Mapping[str, str] | None = None
+) -> Document | Reason:
+    """A text; its title, vector, the hash of its picture (hexadecimal digits), if it has them; a record, if given."""
     document, title, picture = _text(value, fields, id_, timestamp), value.get("title"), value.get("picture")
     vector = None if value_at(value, fields.vector) is None else _vector(value, fields, id_, timestamp)
     if isinstance(document, Reason) or isinstance(vector, Reason):
         return document if isinstance(document, Reason) else vector  # type: ignore[return-value]
-    return _record(value, fields, id_, timestamp)._replace(
-        text=document.text,
-        vector=vector and vector.vector,
-        title=title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
-        picture=picture if type(picture) is str else None,
-    )
+    title = title[:TITLE_CHARACTERS_MAX] if type(title) is str else None
+    picture = picture if type(picture) is str else None
+    return Document(id_, document.text, timestamp, None, vector and vector.vector, named, title=title, picture=picture)
 
 
 # What a document brings in addition to id and time -> the function that reads it: a document, or the reason why not.
@@ -228,9 +227,10 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
     "vector": _vector,
     "record": _record,
     "signals": _signals,
+    "record_signals": lambda x, names, id_, time: _signals(x, names, id_, time, _record(x, names, id_, time).fields),
 }
 # The kinds whose documents have a text, and those that have fields of a record.
-OF_TEXTS, OF_RECORDS = ("text", "signals"), ("record", "signals")
+OF_TEXTS, OF_RECORDS = ("text", "signals", "record_signals"), ("record", "record_signals")
 
 
 def encode_matches(matches: Matches, older_collections: Sequence[str | None] | None = None) -> bytes:

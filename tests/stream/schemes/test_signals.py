@@ -156,8 +156,10 @@ def test_a_window_that_was_saved_knows_the_signals() -> None:
 
 
 def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
-    """Vector as numbers or in base64; what has another type is no signal, but a vector that is none is refused."""
-    fields = Fields(kind="signals", source="source")
+    """Vector as numbers or in base64; what has another type is no signal, but a vector that is none is refused. Fields
+    are read where records are compared."""
+    scheme = "signals:title=0.6,record=0.8,fields=price"
+    fields = Fields(kind=Config(scheme=scheme).plan.kind, source="source")
     named = {"text": FIRST, "title": "Ferry", "picture": PICTURE, "source": "Post"}
     line = {"id": "a", "vector": VECTOR, **named, "price": 9.5}
     read = decode_document(json.dumps(line).encode(), fields)
@@ -169,6 +171,8 @@ def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
         "title": "1", "picture": "2",
     })  # fmt: skip
     dedup = Deduplicator(Config(scheme=SCHEME))
+    of_texts = fields._replace(kind=Config(scheme="signals:title=0.6").plan.kind)
+    assert decode_document(json.dumps(line).encode(), of_texts) == read._replace(fields=None)
     batch = dedup.signer.sign([read, read._replace(id="b", text=OTHER)]).batch
     assert json.loads(encode_matches(match_step(dedup.matcher, batch)))["signal"] == "title"
 

@@ -85,6 +85,9 @@ WRONG: dict[str, list[Any]] = {
     "signals:record": [0, 1.1, NAN],
     "signals:fields": ["name", 5],
     "signals:keys": ["name", 5],
+    "signals:shingled": ["name", 5],
+    "signals:penalty": [-1, 1e7, NAN],
+    "signals:missing": [-0.1, 1.1, NAN],
     "signals:hours": [0, 1e8, NAN],
     "prefix:token_order": ["order.npy", np.array([1], np.uint64)],
     "identical:positions": [0, 1025],
@@ -168,6 +171,9 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "signals:record": (0.7, {"matching"}),
     "signals:fields": (("name:50", "phone"), {"signing", "matching"}),
     "signals:keys": (("name",), {"signing"}),
+    "signals:shingled": (("name",), {"signing"}),
+    "signals:penalty": (9.0, {"matching"}),
+    "signals:missing": (0.5, {"matching"}),
     "signals:hours": (1.0, {"matching"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "collection_field": ("collection", {"signing"}),
@@ -195,7 +201,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "signals:model": {"vector": 0.6, "dimension": 256},
     "signals:picture": {"picture": 0.8},
     "signals:picture_bits": {"picture": 0.8},
-    **{f"signals:{name}": {"record": 0.6, "fields": ("name", "address")} for name in ("record", "fields", "keys")},
+    **{
+        f"signals:{name}": {"record": 0.6, "fields": ("name", "address")}
+        for name in ("record", "fields", "keys", "shingled", "penalty", "missing")
+    },
     "signals:hours": {"title": 0.6},
 }
 # Field -> other settings that give it a meaning.

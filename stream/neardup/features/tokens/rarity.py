@@ -101,7 +101,7 @@ class Rarity:
 
     def next_block(self) -> None:
         """Begin a block, whether or not the one before is complete."""
-        self._earlier, self._earlier_documents = self._counts >> 1, self._documents >> 1
+        self._earlier, self._earlier_documents = self._counts >> np.uint32(1), self._documents >> 1
         self._counts, self._documents = np.zeros(_SHAPE, np.uint32), 0
         self._freeze()
 

@@ -31,7 +31,14 @@ class SignalOptions(SchemeOptions):
     fields: tuple[str, ...] = Field(default=(), description=
         "fields of a record that are scored, as name, name:weight or name:weight:penalty")  # fmt: skip
     keys: tuple[str, ...] = Field(default=(), description=
-        "fields whose equal values bring records together, as field or field+field; by default each field")  # fmt: skip
+        "fields whose equal values bring records together, as field or field+field; "
+        "by default each field, or none where shingled names one")  # fmt: skip
+    shingled: tuple[str, ...] = Field(default=(), description=
+        "fields of a record whose similar values bring records together")  # fmt: skip
+    penalty: float = Field(default=4.0, ge=0, le=1e6, description=
+        "points lost for each square of the edit distance of a field of a record")  # fmt: skip
+    missing: float | None = Field(default=None, ge=0, le=1, description=
+        "share of a weight that a field earns which only one record has")  # fmt: skip
     hours: float = Field(default=48.0, gt=0, le=1e7, description=
         "hours within which signals other than the text tell one story")  # fmt: skip
 
@@ -82,7 +89,7 @@ SIGNALS: dict[str, Signal] = {
     "record": Signal(
         "records",
         lambda o: {},
-        lambda o: {"fields": o.fields, "keys": o.keys},
+        lambda o: {name: getattr(o, name) for name in ("fields", "keys", "shingled", "penalty", "missing")},
         lambda document: Document("", fields=document.fields) if document.fields else None,
         is_ragged=True,
     ),

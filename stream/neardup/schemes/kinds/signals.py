@@ -162,7 +162,8 @@ def plan(parameters: Parameters, options: SignalOptions) -> SignalPlan:
             f"scheme signals compares texts alone: set one of {', '.join(SIGNALS)}, as in signals:title=.6"
         )
     model = None if options.vector is None else options.model
-    return SignalPlan(text, tuple(parts), options.hours * _SECONDS_AN_HOUR, model)
+    kind = "signals" if options.record is None else "record_signals"
+    return SignalPlan(text, tuple(parts), options.hours * _SECONDS_AN_HOUR, model, kind)
 
 
 def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> Signing:
@@ -359,7 +360,10 @@ SCHEME = Scheme(
     sample=sample,
     examples=(
         {"scheme_options": {"title": 0.5, "vector": 0.7, "dimension": 24, "picture": 0.8}},
-        {"scheme_options": {"title": 0.5, "record": 0.5, "fields": ("name", "phone")}, "novelty": "words"},
+        {
+            "scheme_options": {"title": 0.5, "record": 0.5, "fields": ("name", "phone"), "shingled": ("name",)},
+            "novelty": "words",
+        },
     ),
     probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from dedup_outputs import deduplicated
 from service_world import world_in
 
 from neardup.documents.document import SIGNALS
+from neardup_workers.outside.options.documents import BatchOptions, RunOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch import corpus
+from neardup_workers.running.commands.run import run
 
 SETTINGS = {
     "scheme": "signals:title=0.6,vector=0.9,dimension=4,picture=0.85,record=0.8,fields=model,price:9,keys=model"
@@ -33,6 +40,22 @@ def test_lines_of_dedup_name_the_signal(tmp_path: Path) -> None:
     assert [(line["status"], line.get("signal")) for line in lines] == [
         ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None), ("update", "record"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("verdicts", [None, "verdicts"])
+def test_pairs_of_batch_name_the_signal_as_those_of_run_do(
+    verdicts: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Also next to verdicts, and pairs whose texts are not near; with another order of times."""
+    monkeypatch.chdir(tmp_path)
+    lines = (json.dumps(one | {"timestamp": -n}) for n, one in enumerate(DOCUMENTS))
+    Path("in.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    settings = load(SETTINGS, None)
+    assert run(RunOptions(["in.jsonl"], quiet=True, output="pairs"), settings) == Exit.SUCCESS
+    assert corpus.run(BatchOptions(["in.jsonl"], quiet=True, verdicts=verdicts), settings) == Exit.SUCCESS
+    found = capsysbinary.readouterr().out.splitlines()
+    assert sorted(found) == sorted(Path("pairs").read_bytes().splitlines())
+    assert Counter(json.loads(pair).get("signal") for pair in found) == {"title": 2, "vector": 1, "record": 1, None: 1}
 
 
 def test_answers_and_stories_of_the_service_name_the_signal(tmp_path: Path) -> None:

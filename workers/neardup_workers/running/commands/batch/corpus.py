@@ -28,7 +28,7 @@ from neardup.pairs.comparing import compared, is_compared
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.neighbours.nearest import Ranked, chance_found, encode_nearest
-from neardup.pairs.pair_rule import Matches, compares_directly, orient, shared_of
+from neardup.pairs.pair_rule import Matches, compares_directly, judge, orient, shared_of
 from neardup.pairs.shards import table_limits
 from neardup.pairs.signing import Signer
 from neardup.pairs.window_message import WindowMessage
@@ -92,8 +92,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     places.add(chunk, signed, preference)
             if not session.stop.signal:
                 ranks = options.top is not None and not SCHEMES[settings.scheme].exact
-                with session.stop.at_once():
-                    counts = corpus.find(candidates=options.candidates or ranks, leads=options.decides)
+                counts = corpus.find(candidates=options.candidates or ranks, leads=options.decides)
                 if options.keep is not None:
                     corpus.keep(options.keep)
                 if options.decides:
@@ -227,18 +226,33 @@ class Corpus:
     def matches_of(self, found: RowPairs) -> Matches:
         """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them and the leads among them too, after
         ``link``."""
-        rows, shared = self.rows, self.shared(*found[:2], self.rows.equal(*found[:2]) & self._scheme.by_content)
+        rows, identical = self.rows, self.rows.equal(*found[:2]) & self._scheme.by_content
+        shared, signals = self.shared(*found[:2], identical), self._signals(*found[:2], identical)
         if self._links is not None:
             self._links.pairs.add(_links(found, shared))
             if shared is None:
                 is_pair = found.similarity >= self.settings.tuning.score_min
+                if signals is not None:
+                    is_pair |= signals > 0
+                    signals = signals[is_pair]
                 found = RowPairs._make(column[is_pair] for column in found)
         newer, older, similarity, keys = found
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer), similarity, keys, shared,
-            rows.collections(newer),
+            rows.collections(newer), signals,
         )  # fmt: skip
         return orient(arrived)
+
+    def _signals(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8] | None:
+        """Return the signal that makes each pair of rows, 0 for the text; ``None`` if the scheme has one."""
+        scheme, settings, rows = self._scheme, self.settings, self.rows
+        if not scheme.signals:
+            return None
+        out, least, met = np.zeros(len(newer), np.uint8), settings.tuning.score_min, settings.buckets_shared_min
+        for at in self._parts(np.arange(len(newer)), newer, older):
+            common = scheme.common(rows.evidence(newer[at]), rows.evidence(older[at]), settings.plan)
+            out[at] = judge(common, identical[at], least, met, exact_score=settings.tuning.exact_score).signals
+        return out
 
     def nearest(self, k: int) -> Iterator[Ranked]:
         """Yield every document in order of arrival, some thousands at a time, with the ``k`` most similar other
