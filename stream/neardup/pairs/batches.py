@@ -275,7 +275,7 @@ def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> S
 
 def references_of(documents: Sequence[Document]) -> npt.NDArray[np.bool_] | None:
     """Return which documents are of an old set, ``bool[n]``; ``None`` if none is."""
-    if isinstance(documents, DocumentColumns) or not any(map(REFERENCE, documents)):
+    if type(documents) is DocumentColumns or not any(map(REFERENCE, documents)):
         return None
     return np.fromiter(map(REFERENCE, documents), np.bool_, len(documents))
 

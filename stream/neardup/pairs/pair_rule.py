@@ -20,7 +20,7 @@ from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
-from neardup.window import NO_TIME, BandTable
+from neardup.window import NO_TIME, BandTable, Candidates
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
@@ -146,7 +146,9 @@ def judge(
     return Judged(is_pair | (signals > 0), by_signal(common, similarity, signals), keys, signals)
 
 
-@kernel("const i32[], const bool[], const f64[], const bool[], f64, f64, i64, bool[], f64[], i32[], bool[]")
+@kernel(
+    "const i32[], const bool[], const f64[], const bool[], f64, f64, i64, bool[], f64[], i32[], bool[]", direct=True
+)
 def _judge(keys, conditions, measured, identical, least, greatest, shared_min, related, similarity, counts, pairs):
     """Fill in the columns of ``Judged``, and which candidates have what the scheme asks for; ``least`` is the least
     similarity of a pair, ``greatest`` the greatest of different contents."""
@@ -159,30 +161,41 @@ def _judge(keys, conditions, measured, identical, least, greatest, shared_min, r
 
 
 class Near(NamedTuple):
-    """Which of m candidates are pairs by the least score of the configuration, or by a signal (``bool[m]``); how many
-    of them have different contents, and of how many items."""
+    """Which of m candidates are pairs, in order (``int64[k]``); which are by the least score of the configuration, or
+    by a signal (``bool[m]``); how many of these have different contents, and of how many items; and whether a probe
+    left candidates out."""
 
+    pairs: npt.NDArray[np.int64]
     is_near: npt.NDArray[np.bool_]
     others: int
     items: int
+    is_cut: bool
 
 
-def near_of(judged: Judged, items: npt.NDArray[np.int32], identical: npt.NDArray[np.bool_], score_min: float) -> Near:
-    """Return which candidates are near; ``items`` are theirs, in ascending order, ``score_min`` the least score."""
-    is_near = np.empty(len(items), np.bool_)
-    return Near(is_near, *_near(*judged[:2], judged.signals, items, identical, score_min, is_near))
+def near_of(judged: Judged, found: Candidates, score_min: float) -> Near:
+    """Return which of the candidates that were found are near; ``score_min`` is the least score."""
+    rows, is_near = np.empty(m := len(found.items), np.int64), np.empty(m, np.bool_)
+    columns = judged.is_pair, judged.similarity, judged.signals, found.items, found.identical, found.uncompared
+    count, *counted = _near(*columns, score_min, rows, is_near)
+    return Near(rows[:count], is_near, *counted)
 
 
-@kernel("const bool[], const f64[], const u8[], const i32[], const bool[], f64, bool[]", direct=True)
-def _near(pairs, similarity, signals, items, identical, score_min, is_near):
-    others, of_items, last = 0, 0, np.int32(-1)
+@kernel(
+    "const bool[], const f64[], const u8[], const i32[], const bool[], const i32[], f64, i64[], bool[]", direct=True
+)
+def _near(pairs, similarity, signals, items, identical, uncompared, score_min, rows, is_near):
+    count, others, of_items, last, is_cut = 0, 0, 0, np.int32(-1), False
     for i in range(len(pairs)):
+        if pairs[i]:
+            rows[count] = i
+            count += 1
+        is_cut |= uncompared[i] != 0
         is_near[i] = (pairs[i] and similarity[i] >= score_min) or (len(signals) > 0 and signals[i] > 0)
         if is_near[i] and not identical[i]:
             others += 1
             of_items += items[i] != last
             last = items[i]
-    return others, of_items
+    return count, others, of_items, is_cut
 
 
 def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
@@ -310,10 +323,8 @@ def orient(arrived: Matches) -> Matches:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
     """
     older, newer, older_times, newer_times, _, _, shared, *_ = arrived
-    swap = newer_times < older_times
-    if np.count_nonzero(swap):
-        swap &= (newer_times != NO_TIME) & (older_times != NO_TIME)
-    if not np.count_nonzero(swap):
+    swap = np.empty(len(newer), np.bool_)
+    if not _turned(older_times, newer_times, swap):
         return arrived
     older, newer = list(older), list(newer)
     for i in np.flatnonzero(swap).tolist():
@@ -321,6 +332,16 @@ def orient(arrived: Matches) -> Matches:
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
     swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
     return swapped._replace(collections=arrived.collections, signals=arrived.signals)
+
+
+@kernel("const i64[], const i64[], bool[]", direct=True)
+def _turned(older, newer, swap):
+    """Mark the pairs whose newer document has the earlier time; return how many there are."""
+    count = 0
+    for i in range(len(swap)):
+        swap[i] = newer[i] < older[i] and newer[i] != NO_TIME and older[i] != NO_TIME
+        count += swap[i]
+    return count
 
 
 def named(

@@ -85,6 +85,7 @@ class Matcher:
         self.scheme = SCHEMES[config.scheme]
         self._limits = limits or table_limits(config, self.scheme)
         shared = shared_limits(self._limits, self.shard.of)
+        self._may_lead = config.novelty == "words"
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._own: StreamRows | None = None  # of the last call of ``slices``; and once they are read, to fill again
@@ -171,12 +172,14 @@ class Matcher:
             common, candidates.identical, self.score_min, self.config.buckets_shared_min,
             exact_score=self.config.tuning.exact_score, text_min=self.config.tuning.score_min,
         )  # fmt: skip
-        near = near_of(judged, candidates.items, candidates.identical, self.config.tuning.score_min)
-        losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, near.is_near)
+        near, losses = near_of(judged, candidates, self.config.tuning.score_min), NO_LOSSES
+        if near.is_cut:
+            losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, near.is_near)
         lone = lone_of(candidates.items, near.is_near, losses)
         self.table.count_pairs(near.others, losses.missed, near.items, lone)
-        rows = self._usable(judged.is_pair, read, candidates)
-        met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else _NO_ROWS
+        rows, met = self._usable(near.pairs, read, candidates), _NO_ROWS
+        if leads and self._may_lead:
+            met = self._usable(may_lead(self.config, common, judged).nonzero()[0], read, candidates)
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
@@ -190,9 +193,8 @@ class Matcher:
         every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
         return pairs, items, slots, losses, self._leads(batch, every.select(met))
 
-    def _usable(self, chosen: npt.NDArray[np.bool_], read: StreamRows, candidates: Candidates) -> npt.NDArray[np.int64]:
-        """The positions of chosen candidates (``bool[m]``) that may be pairs or leads."""
-        rows = chosen.nonzero()[0]
+    def _usable(self, rows: npt.NDArray[np.int64], read: StreamRows, candidates: Candidates) -> npt.NDArray[np.int64]:
+        """Those of some candidates, by their positions, that may be pairs or leads."""
         if len(rows) and self.config.separate:  # two keys of different collections share a chain with probability 2^-41
             ids = read.batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows])
             rows = rows[same_collection(*ids)]

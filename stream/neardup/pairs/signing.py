@@ -54,6 +54,7 @@ class Signer:
         self.config, self._queries = config, queries
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
+        self._reads_texts = config.plan.kind == "text"
         self._plain = PlainReader(config.plan.width, separate=config.separate)
         self._sign_ascii = None if config.separate else self._scheme.plain(config.plan)
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
@@ -66,7 +67,7 @@ class Signer:
         ``unread`` a list that is not plain becomes what ``converted`` makes of it."""
         if type(documents) is not list and isinstance(documents, DocumentColumns):
             return self._sign_columns(documents)
-        plain = self._plain.read(documents) if self.config.plan.kind == "text" else None
+        plain = self._plain.read(documents) if self._reads_texts else None
         if plain is not None:
             return self._sign_plain(plain)
         if unread is not None and isinstance(documents, list):

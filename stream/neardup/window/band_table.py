@@ -43,9 +43,7 @@ from neardup.window.chains import (
     POSTING_PAGE_BITS,
     REMOVAL,
     SLOT_PAGE_BITS,
-    UNTIMED,
     Items,
-    StepOptions,
     Store,
     Work,
     grown_journal,
@@ -54,7 +52,6 @@ from neardup.window.chains import (
     new_scratch,
 )
 from neardup.window.counters import (
-    BYTE_END,
     COUNTERS,
     FIRST_TIME,
     LINK_END,
@@ -135,7 +132,7 @@ class BandTable:
         self._before: npt.NDArray[np.int64] | None = None
         self._base = 0
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
-        self._room = 0, 0, 0, 0  # the ends of slots, postings, bytes and links for which there is room
+        self._room = np.zeros(4, np.int64)  # the ends of slots, postings, bytes and links for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
@@ -159,12 +156,11 @@ class BandTable:
         oldest = self.oldest
         if oldest == self._released[0]:
             return
-        self._released = oldest, self._first_posting(oldest)
-        self._postings.release(self._released[1])
-        state, starts = self.store.state, self.store.id_starts
-        held = oldest < state[SLOT_END]
-        self._bytes.release(int(starts[self._indices(np.array([oldest]))[0]] if held else state[BYTE_END]))
-        self._links.release(int(views.first_link(self.store, self._base)))
+        posting, byte, link = views.firsts(self.store, self._base)
+        self._released = oldest, posting
+        self._postings.release(posting)
+        self._bytes.release(byte)
+        self._links.release(link)
         self._slots.release(oldest)
 
     def undo(self) -> None:
@@ -201,13 +197,14 @@ class BandTable:
         if self._epoch + n >= 1 << 32:
             self.store.seen[:] = 0
             self._epoch = 1
-        epoch = np.uint32(self._epoch)
-        self._epoch += n  # before the run: if it fails, the next batch must not read its marks
+        epoch, self._epoch = self._epoch, self._epoch + n  # if the run fails, the next batch must not read its marks
         done: list[Candidates] = []
         left, asked = candidates_max, -1
         while left > 0:
-            options = StepOptions(probe, add, epoch, self._base, left, settled, self._is_shard, *self._room)
-            first, why, segment = step.run(self.store, limits or self.limits, items, first, options, self._work)
+            first, why, segment = step.run(
+                self.store, limits or self.limits, items, self._work, self._room, first, probe, add, epoch,
+                self._base, left, settled, self._is_shard,
+            )  # fmt: skip
             if why == FINISHED:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]
@@ -238,12 +235,11 @@ class BandTable:
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
-        distinct = [*dict.fromkeys(wanted := slots.tolist())]
-        indices, data = self._indices(np.array(distinct, np.int64)), self.store.bytes.data
-        first = self._bytes.at(self.store.id_starts[indices])
-        ends = first + self.store.id_lengths[indices]
-        decoded = (str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True))
-        return [*map(dict(zip(distinct, decoded, strict=True)).__getitem__, wanted)]
+        bounds, data = np.empty((2, len(slots)), np.int64), self.store.bytes.data
+        views.id_bounds(self.store, np.ascontiguousarray(slots, np.int64), bounds)
+        spans = [*zip(*bounds.tolist(), strict=True)]
+        decoded = {(a, b): str(data[a:b], "utf-8") for a, b in dict.fromkeys(spans)}
+        return [*map(decoded.__getitem__, spans)]
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
@@ -268,8 +264,9 @@ class BandTable:
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
-        indices = self._indices(slots)
-        return np.where(self.store.flags[indices] & UNTIMED, NO_TIME, self.store.times[indices])
+        times = np.empty(len(slots), np.int64)
+        views.times_of(self.store, np.ascontiguousarray(slots, np.int64), times)
+        return times
 
     @property
     def documents(self) -> int:
@@ -323,7 +320,7 @@ class BandTable:
             self._work = self._work._replace(scratch=new_scratch(longest))
         if not add:
             return
-        assert id_longest <= step.ID_BYTES_MAX, "the length of an id stands in 16 bits"
+        assert id_longest <= views.ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert shortest >= KEYS, "a content key and an id key come first, and what is added is among the keys"
         assert self._is_shard or not foreign, "only a shard takes foreign items"
         slot_end, posting_end, byte_end, link_end = self.store.state[SLOT_END : LINK_END + 1].tolist()
@@ -340,12 +337,8 @@ class BandTable:
         if self._must_grow or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
             self._grow(items)
             self._must_grow = False
-        self._room = (
-            self._slots.end,
-            min(self._postings.end, self._base + POSTINGS_MAX),
-            self._bytes.end,
-            self._links.end,
-        )
+        postings_end = min(self._postings.end, self._base + POSTINGS_MAX)
+        self._room[:] = self._slots.end, postings_end, self._bytes.end, self._links.end
 
     def _grow(self, items: Items) -> None:
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
@@ -370,7 +363,10 @@ class BandTable:
     def _drain(self, end: int, longest: int) -> Candidates:
         found, candidates = self._work.found, Candidates(*_NO_CANDIDATES, end)
         if count := found.length.item():
-            candidates = Candidates._make([*(column[:count].copy() for column in found[:4]), end])
+            items, slots, identical, left, _ = found
+            candidates = Candidates(
+                items[:count].copy(), slots[:count].copy(), identical[:count].copy(), left[:count].copy(), end
+            )
             found.length[0] = 0
         if longest:
             most = min(longest * self.limits.bucket_candidates, self.documents) + 1

@@ -118,7 +118,10 @@ def count_pairs(
     state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
 ) -> None:
     """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
-    parts = int(np.rint(missed * PAIR_PARTS).sum()) if len(missed) else 0
-    whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
-    for field, count in (NEAR_PAIRS, pairs), (NEAR_DOCUMENTS, near), (LONE_DOCUMENTS, lone), (MISSED_PAIRS, whole):
-        state[field] += count
+    state[NEAR_PAIRS] += pairs
+    state[NEAR_DOCUMENTS] += near
+    if len(missed):
+        parts = int(np.rint(missed * PAIR_PARTS).sum())
+        whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
+        state[MISSED_PAIRS] += whole
+        state[LONE_DOCUMENTS] += lone

@@ -36,6 +36,7 @@ from neardup.window.chains import (
     SUPERSEDED,
     UNTIMED,
     Incoming,
+    StepOptions,
     byte_index,
     eligible_copy,
     event_time,
@@ -71,25 +72,25 @@ from neardup.window.counters import (
     VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
-from neardup.window.views import measured
+from neardup.window.views import ID_BYTES_MAX, measured
 from neardup.window.walks import probe, unlink
 
-# The length of an id stands in 16 bits.
-ID_BYTES_MAX = (1 << 16) - 1
 _LOW32 = np.uint64(0xFFFFFFFF)
 # How many items ahead the heads are prefetched: two items take about as long as a read from memory.
 AHEAD = 2
 
 
-@kernel("Store, Limits, const Items, i64, StepOptions, Work", direct=True)
-def run(store, limits, items, first, options, work):
-    """Process items from ``first`` on, until ``work.found`` holds ``options.candidates_max`` candidates.
-
-    Returns the next item, why the loop stopped, and the segment of the heads that is full (``NONE``: no segment).
-    """
+@kernel("Store, Limits, const Items, Work, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
+def run(store, limits, items, work, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+    """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; ``StepOptions`` says
+    what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop stopped, and the segment of
+    the heads that is full (``NONE``: no segment)."""
+    options = StepOptions(
+        probe, add, np.uint32(epoch), base, candidates_max, settled, is_shard, room[0], room[1], room[2], room[3]
+    )
     if lacks_room(store, items, first, options, work.scratch):
         return first, NO_ROOM, NONE
-    heads, state, base = store.heads, store.state, options.base
+    heads, state = store.heads, store.state
     journal, found, scratch = work.journal, work.found, work.scratch
     for i in range(first, min(first + AHEAD, len(items.times))):
         warm(heads, items.keys[items.key_starts[i] : items.key_starts[i + 1]])
@@ -121,8 +122,7 @@ def run(store, limits, items, first, options, work):
         if options.add:
             pass_time(store, limits, time, bytes_of(items, i), is_own)
         untimed, live = time == NO_TIME, first_posting(store, state[OLDEST], base)
-        if untimed:
-            time = state[STREAM_TIME]
+        time = state[STREAM_TIME] if untimed else time
         for j in range(len(keys)):
             scratch.heads[j], scratch.indices[j] = locate(heads, keys[j], base, state[POSTING_END])
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= live else NONE

@@ -13,8 +13,10 @@ from neardup.window.chains import (
     FOREIGN,
     GROUP_BITS,
     KEYS,
+    NO_TIME,
     OWN,
     REMOVAL,
+    UNTIMED,
     Store,
     byte_index,
     first_posting,
@@ -22,8 +24,11 @@ from neardup.window.chains import (
     older,
     slot_index,
 )
-from neardup.window.counters import LINK_END, OLDEST, POSTING_END, SLOT_END
+from neardup.window.counters import BYTE_END, LINK_END, OLDEST, POSTING_END, SLOT_END
 from neardup.window.heads import NONE, PAGE
+
+# The length of an id stands in 16 bits.
+ID_BYTES_MAX = (1 << 16) - 1
 
 
 def slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
@@ -33,12 +38,12 @@ def slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
 
 def used_bytes(store: Store, base: int) -> int:
     """Return the bytes of a window but for ids and evidence."""
-    state, has_payloads = store.state, len(store.payloads) > 0
+    state, has_payloads, (first, _, first_link) = store.state, len(store.payloads) > 0, firsts(store, base)
     per_slot = sum(a.itemsize for a in slot_arrays(store))
     per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * has_payloads + 16 * (len(store.before) > 0)
     slots = int(state[SLOT_END] - state[OLDEST])
-    postings = int(state[POSTING_END]) - int(posting_of(store, int(state[OLDEST]), base))
-    links = postings if has_payloads else int(state[LINK_END] - first_link(store, base))
+    postings = int(state[POSTING_END]) - first
+    links = postings if has_payloads else int(state[LINK_END]) - first_link
     pages = len(store.heads.entries) // PAGE - int(store.heads.free_count[0])
     of_groups = (postings >> GROUP_BITS) * store.groups.itemsize * store.groups.shape[1]
     used: int = slots * per_slot + postings * 8 * has_payloads + of_groups + links * 4 + pages * PAGE * 8
@@ -68,14 +73,32 @@ def posting_of(store, slot, base):
     return first_posting(store, slot, base)
 
 
-@kernel("Store, i64")
-def first_link(store, base):
-    """The number of the first link of the window."""
+@kernel("Store, i64", direct=True)
+def firsts(store, base):
+    """The numbers of the first posting, the first byte and the first link of the window."""
     end, oldest = store.state[LINK_END], store.state[OLDEST]
+    posting = first_posting(store, oldest, base)
     if oldest == store.state[SLOT_END]:
-        return end
-    link, _ = links_before(store, first_posting(store, oldest, base))
-    return end - ((end - link) & 0xFFFFFFFF)
+        return posting, store.state[BYTE_END], end
+    link, _ = links_before(store, posting)
+    return posting, store.id_starts[slot_index(store, oldest)], end - ((end - link) & 0xFFFFFFFF)
+
+
+@kernel("Store, const i64[], i64[,]", direct=True)
+def id_bounds(store, slots, out):
+    """Fill in where the id of each slot begins and ends in ``store.bytes``."""
+    for n in range(len(slots)):
+        index = slot_index(store, slots[n])
+        out[0, n] = byte_index(store, store.id_starts[index])
+        out[1, n] = out[0, n] + np.int64(store.id_lengths[index])
+
+
+@kernel("Store, const i64[], i64[]", direct=True)
+def times_of(store, slots, out):
+    """Fill in the event time of each slot, ``NO_TIME`` if it has none."""
+    for n in range(len(slots)):
+        index = slot_index(store, slots[n])
+        out[n] = NO_TIME if store.flags[index] & UNTIMED else store.times[index]
 
 
 @kernel("const Items, i64, bool", direct=True)

@@ -35,7 +35,7 @@ def losses_of(
     uncompared: npt.NDArray[np.int32],
     is_pair: npt.NDArray[np.bool_],
 ) -> Losses:
-    """Return what the truncated probes among those of m candidates left out.
+    """Return what the truncated probes among those of m candidates left out; there is one at least.
 
     Args:
         items: the item of each candidate, in ascending order.
@@ -48,8 +48,6 @@ def losses_of(
         >>> losses_of(items, slots, np.array([30, 0, 0], np.int32), np.array([True, False, True])).missed
         array([15.])
     """
-    if not np.count_nonzero(uncompared):  # the method ``any`` takes four times as long
-        return NO_LOSSES
     truncated = np.flatnonzero(uncompared)
     owners = items[truncated]
     firsts = np.searchsorted(items, owners)

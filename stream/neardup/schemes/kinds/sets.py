@@ -173,7 +173,8 @@ def _estimated(agreed: banding.Agreement, plan: SetPlan) -> Common:
 
 
 def _scored(agreed: banding.Agreement, similarity: npt.NDArray[np.float64]) -> Common:
-    return Common(agreed.bands, np.ones(len(similarity), np.bool_), similarity)
+    (conditions := np.empty(len(similarity), np.bool_)).fill(True)  # in less time than ``np.ones``
+    return Common(agreed.bands, conditions, similarity)
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:

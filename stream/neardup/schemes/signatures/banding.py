@@ -134,7 +134,7 @@ def _agreement_in(store, slots, sketches, items, bands, bits, room, bands_equal,
         bands_equal[i], rows_equal[i] = _equal(sketches[items[i]], older, bands, bits)
 
 
-@kernel("const i32[], f64, f64, f64[]")
+@kernel("const i32[], f64, f64, f64[]", direct=True)
 def _estimate(equal, rows, chance, out):
     for i in range(len(out)):
         out[i] = min(max((equal[i] / rows - chance) / (1 - chance), 0.0), 1.0)

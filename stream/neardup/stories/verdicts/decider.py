@@ -27,7 +27,7 @@ from neardup.pairs.signing import Signed
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts import saved
+from neardup.stories.verdicts import rule, saved
 from neardup.stories.verdicts.decisions import NOTHING_FOUND, Compare, Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
 from neardup.stories.verdicts.kept import (
@@ -152,9 +152,8 @@ class Decider:
             ConfigError: as ``decide_columns`` does.
         """
         (accepted := np.empty(len(documents), np.bool_)).fill(True)  # in less time than ``np.ones``
-        reasons = {refusal.position: refusal.reason for refusal in signed.refusals}
-        for position in reasons:
-            accepted[position] = False
+        if reasons := {refusal.position: refusal.reason for refusal in signed.refusals}:
+            accepted[[*reasons]] = False
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
         given = accepted_of(documents, signed.refusals)
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
@@ -310,8 +309,7 @@ class Decider:
             end = count if part.end == batch.size else int(rows[part.end])
             pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
-                led = self._led(batch, part, rows, relations)
-                pairs = Found(rows[led.items], led.slots - offset, led.similarity.astype(np.float32))
+                pairs = Found(*rule.pairs_of(self._led(batch, part, rows, relations), rows, offset))
             self.decisions.decide(self._arrivals, pairs, compare, verdicts, first, end)
             if seen is not None:
                 seen(part)
@@ -383,14 +381,13 @@ class Decider:
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
-        if verdicts.originals.tolist().count(NONE) == len(verdicts.originals):
+        originals = verdicts.originals.tolist()
+        if originals.count(NONE) == len(originals):
             return []
-        originals = verdicts.originals[verdicts.originals != NONE]
-        if GONE not in originals:
-            return self._ids(originals)
-        here = iter(self._ids(originals[originals != GONE]))
-        each = zip(verdicts.clusters[verdicts.originals != NONE].tolist(), originals == GONE, strict=True)
-        return [self._holdings.names[story] if gone else next(here) for story, gone in each]
+        here = iter(self._ids(np.array([number for number in originals if number not in (NONE, GONE)], np.int64)))
+        named = ((row, number) for row, number in enumerate(originals) if number != NONE)
+        names, clusters = self._holdings.names, verdicts.clusters
+        return [names[clusters.item(row)] if number == GONE else next(here) for row, number in named]
 
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:

@@ -183,7 +183,7 @@ class Decisions:
             )
         pairs, comparing = self._no_pairs, self._comparing
         if len(found.rows):
-            pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
+            pairs = _Pairs(rule.starts_of(found.rows, n), found.numbers, found.similarities)
         comparing.asked[0] = 0  # an exception may have left some
         at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, first, end)
         while at < end:

@@ -315,15 +315,19 @@ def verdicts_of(
         return out
     others = sorted({*rows[:count].tolist(), *relations})
     derived = verdicts if len(others) == len(out) else verdicts.select(np.array(others))
-    values: dict[str, Iterable[Any]] = dict(zip(NAMES, values_of(derived, original_ids), strict=True))
-    chosen = [documents[row] for row in others]
-    values["id"], values["collection"] = map(ID, chosen), map(COLLECTION, chosen)
-    values["relation"], values["reason"] = map(relations.get, others), map(reasons.get, others)
-    values["new"] = [new.get(row, ()) for row in others] if new else repeat(())
-    for row, verdict in zip(
-        others, map(_new_verdict, zip(*map(values.__getitem__, Verdict._fields), strict=False)), strict=True
-    ):
-        out[row] = verdict
+    ids = iter(original_ids)
+    for row, values in zip(others, zip(*(column.tolist() for column in derived), strict=True), strict=True):
+        status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal = (
+            values
+        )
+        id_, collection = documents[row].id, documents[row].collection
+        out[row] = Verdict(
+            id_, STATUSES[status], None if original == NONE else next(ids), similarity or None,
+            None if status == REFUSED else cluster, None if related == NONE else related,
+            None if previous == NONE else previous, None if matched == NONE else matched, late, collection,
+            relations.get(row), None if against == NONE else against, said or None, numbers or None,
+            SIGNALS[signal - 1] if signal else None, new.get(row, ()), reasons.get(row),
+        )  # fmt: skip
     return out
 
 

@@ -320,9 +320,9 @@ def changes(columns: Columns) -> Changes:
     contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
     stories, counts = np.empty((3, len(journal), 2), np.int64), np.zeros(5, np.int64)
     compare_records(journal, records, contents, stories, counts)
-    added, dropped = (contents[k, : counts[k]].T for k in range(2))
-    begun, ended, living = (stories[k, : counts[2 + k]].T for k in range(3))
-    return Changes._make([*added, *dropped[:2], *begun, ended[0], records[living[0]]])
+    came, went, begun, ended, living = counts.tolist()
+    added, dropped, named = contents[0, :came].T, contents[1, :went, :2].T, stories[0, :begun].T
+    return Changes._make([*added, *dropped, *named, stories[1, :ended, 0], records[stories[2, :living, 0]]])
 
 
 @kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]", direct=True)

@@ -39,6 +39,7 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import string_hash
 from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
+from neardup.pairs.comparing import Leads
 from neardup.stories.verdicts.heirs import hand_over, standing
 from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, SIGNAL, ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
@@ -154,6 +155,38 @@ def _arrive(accepted, place, batch, rows, out):
             n += 1
         else:
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
+
+
+def pairs_of(
+    led: Leads, rows: npt.NDArray[np.int64], offset: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Return m leads as pairs: the arrivals of their items, which ``rows`` names, the rows of their slots, which are
+    ``offset`` less, and how similar they are."""
+    (arrivals, numbers), similarities = np.empty((2, m := len(led.items)), np.int64), np.empty(m, np.float32)
+    _pair(led.items, led.slots, led.similarity, rows, offset, arrivals, numbers, similarities)
+    return arrivals, numbers, similarities
+
+
+@kernel("const i32[], const i64[], const f64[], const i64[], i64, i64[], i64[], f32[]", direct=True)
+def _pair(items, slots, similarity, rows, offset, arrivals, numbers, similarities):
+    for i in range(len(items)):
+        arrivals[i], numbers[i], similarities[i] = rows[items[i]], slots[i] - offset, np.float32(similarity[i])
+
+
+def starts_of(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Return where those of each arrival begin among rows in ascending order, and the end (``int64[count + 1]``)."""
+    starts = np.empty(count + 1, np.int64)
+    _start(rows, starts)
+    return starts
+
+
+@kernel("const i64[], i64[]", direct=True)
+def _start(rows, starts):
+    at = 0
+    for i in range(len(starts)):
+        while at < len(rows) and rows[at] < i:
+            at += 1
+        starts[i] = at
 
 
 @kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64, i64", direct=True)
