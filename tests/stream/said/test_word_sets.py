@@ -34,7 +34,7 @@ def compared(newer: str, older: str, *, words: bool = True) -> tuple[float, int]
         ("300万", "3,000,000"), ("三億二千万", "320000000"), ("3万5000", "35000"),
         ("十人", "10"), ("五月", "5月"), ("1.5億", "150000000"), ("2.5亿", "2億5000万"), ("1.5百万", "1500000"),
         ("5만", "50,000"), ("5만3천명", "53000"), ("1,200만", "12,000,000"), ("1억5,000만", "150000000"),
-        ("세 명", "3"),
+        ("세 명", "3"), ("5 million", "5 mln"), ("5 billion", "5 Milliarden"), ("5 миллиардов", "5 млрд"),
     ],
 )  # fmt: skip
 def test_two_ways_to_write_a_number_are_one_number(one: str, other: str) -> None:
@@ -61,6 +61,9 @@ def test_two_ways_to_write_a_number_are_one_number(one: str, other: str) -> None
         ("1.2345百", "1.2345"),
         ("5만명", "5천명"),
         ("5만명", "5명"),
+        ("5 million", "5 billion"),
+        ("5mln", "5bn"),
+        ("hundreds of people", "thousands of people"),
         ("사망자는 두명", "사망자는 세명"),
         ("九" * 60, "九" * 59),
     ],

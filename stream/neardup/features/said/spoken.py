@@ -16,9 +16,24 @@ _COUNTED = (
     "두 세 네 다섯 여섯 일곱 여덟 아홉 열",
     "두명 세명 네명 다섯명 여섯명 일곱명 여덟명 아홉명 열명",
 )
-NUMBER_WORDS: dict[str, int] = {"nil": 0, "zero": 0, "one": 1} | {
-    word: number for row in _COUNTED for number, word in enumerate(row.split(), 2) if word != "-"
+# Words for powers of ten, by their zeros: five million is 5 and 1000000.
+_SCALES = {
+    2: "hundred hundreds hundert cientos centinaia centenas honderd сотни مئات",
+    3: "thousand thousands tausend tausende mille milliers mil miles mila migliaia milhares duizend duizenden тысяча "
+    "тысячи тысяч ألف آلاف",
+    5: "lakh lakhs",
+    6: "million millions mln mn millionen mio millón millones milione milioni milhão milhões miljoen миллион миллиона "
+    "миллионов млн مليون",
+    7: "crore crores",
+    9: "billion billions bln bn milliarde milliarden mrd milliard milliards miliardo miliardi bilhão bilhões miljard "
+    "миллиард миллиарда миллиардов млрд مليار",
+    12: "trillion trillions billionen billón billones bilioni biljoen триллион триллиона триллионов تريليون",
 }
+NUMBER_WORDS: dict[str, int] = (
+    {"nil": 0, "zero": 0, "one": 1}
+    | {word: number for row in _COUNTED for number, word in enumerate(row.split(), 2) if word != "-"}
+    | {word: 10**zeros for zeros, row in _SCALES.items() for word in row.split()}
+)
 
 # Numerals of China and Japan: digits, and powers of ten by their zeros; and what is counted by one of them alone. Those
 # of Korea count behind digits.
@@ -51,8 +66,8 @@ NEGATIONS = frozenset(_NEGATIONS.split())
 
 # Abbreviations of English wires -> the word that each stands for.
 ABBREVIATIONS = {
-    "avg": "average", "bln": "billion", "cts": "cents", "div": "dividend", "dlr": "dollar",
-    "dlrs": "dollars", "govt": "government", "mln": "million", "mth": "month", "mthly": "monthly",
+    "avg": "average", "cts": "cents", "div": "dividend", "dlr": "dollar",
+    "dlrs": "dollars", "govt": "government", "mth": "month", "mthly": "monthly",
     "mths": "months", "oper": "operating", "pct": "percent", "qtly": "quarterly", "qtrly": "quarterly",
     "rev": "revenue", "revs": "revenues", "shr": "share", "shrs": "shares", "yr": "year", "yrs": "years",
 }  # fmt: skip
