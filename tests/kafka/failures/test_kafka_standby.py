@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from kafka_deployment import Deployment, get, wait_until
 from kafka_world import World, stories
 from ports import free_port
-from test_kafka_verdicts import check, decided
+from test_kafka_verdicts import check, lines_of
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.outside.telemetry.observer import Silent
@@ -23,6 +24,7 @@ EARLIER, LATER = DOCUMENTS[:120], DOCUMENTS[120:]
 STEP_DOCUMENTS = 6  # so that the log has many messages
 SESSION_SECONDS = 6.0  # a heartbeat may come late on a busy machine
 LONG_SESSION = {"session.timeout.ms": 30_000}
+LEVEL = "(0 messages, 0.0 s behind)"  # of /readyz
 
 
 class Counts(Silent):
@@ -74,6 +76,13 @@ def counted(port: int) -> Counter[str]:
     return Counter({f"{name} {label}".strip(): int(float(value)) for name, label, value in found})
 
 
+def status(deployment: Deployment) -> dict[str, Any]:
+    """What ``neardup status`` says of a deployment."""
+    done = deployment.run("status", "--json")
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout))
+
+
 def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., World], tmp_path: Path) -> None:
     """`neardup status` shows who stands by; after SIGKILL the survivor's metrics say that it read no window again."""
     world = worlds(standbys=1)
@@ -87,11 +96,8 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
         short = deployment.written("short.properties", session_timeout_ms=round(SESSION_SECONDS * 1_000))
 
         def shown() -> list[tuple[str, list[str]]]:
-            done = deployment.run("status", "--json")
-            assert done.stdout, done.stderr
-            found = json.loads(done.stdout)
             # A shard has no owner while its group moves it.
-            return sorted((one["owner"] or "", one["standbys"]) for one in found["shards"])
+            return sorted((one["owner"] or "", one["standbys"]) for one in status(deployment)["shards"])
 
         start = ("--from", "earliest", "--supervised", "--instance")
         deployment.start(SIGN, *start, "0")
@@ -103,7 +109,7 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
         wait_until(
             lambda: shown() == both, f"each owns one shard and stands by for the other\n{deployment.log[-2000:]}"
         )
-        wait_until(lambda: "(0 messages, 0.0 s behind)" in get(port, "/readyz")[1], "the standby has all")
+        wait_until(lambda: LEVEL in get(port, "/readyz")[1], "the standby has all")
         before = counted(port)
         process.kill()
         world.load(LATER)
@@ -114,28 +120,44 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
         wait_until(lambda: shown() == [(survivor, [])] * 2, "the survivor owns both, and nothing stands by")
 
 
-def test_a_standby_of_the_linker_takes_over_without_restoring(worlds: Callable[..., World]) -> None:
-    """The linker is gone without leaving; the one that stood by decides the rest, each document once."""
-    world = worlds({"session_timeout_seconds": SESSION_SECONDS}, verdicts=True, standbys=1)
+def test_a_killed_linker_goes_to_its_standby(worlds: Callable[..., World], tmp_path: Path) -> None:
+    """The standby restores while the owner works; after SIGKILL it decides the rest, each document once, as if nothing
+    had happened, and reads no window. `neardup status` shows both, then that nothing stands by."""
+    world = worlds(verdicts=True, standbys=1)
     for role in (SIGN, MATCH, FILTER):
         world.place(role)
-    owner = world.place(LINK, "owner")
-    world.load(EARLIER[:60])
-    world.run(lambda: decided(owner) == 60, "the linker has decided")
-    standby = world.place(LINK, "standby")
-    world.run(lambda: standby.worker.held.is_level, "the standby has restored while the linker works")
-    world.load(EARLIER[60:])
-    world.run(lambda: decided(owner) == decided(standby) == len(EARLIER), "it has decided what the linker has")
-    assert standby.worker.running == set()
-    counts = Counts()
-    standby.worker.observer = standby.worker.member.observer = standby.worker.held._observer = counts
-    owner.kill()
-    world.places.remove(owner)
-    world.load(LATER)
-    world.run(lambda: decided(standby) == len(DOCUMENTS), "the standby has taken over")
-    assert standby.worker.running == {0}
-    world.settle()
-    check(world)
-    assert (counts.counts["takeovers kept"], counts.counts["takeovers restored"]) == (1, 0)
-    assert counts.counts["restored_documents"] == 0
-    owner.close()
+    killed, survivor = (world.names.worker(LINK, instance) for instance in ("0", "1"))
+    port, limits = free_port(), {"trim_seconds": 1e6}  # the model reads all links
+    with closing(
+        Deployment(world.kafka.bootstrap_servers, tmp_path, LONG_SESSION, limits, **world.given)
+    ) as deployment:
+        short = deployment.written("short.properties", session_timeout_ms=round(SESSION_SECONDS * 1_000))
+
+        def held() -> tuple[str | None, list[str], int]:
+            found = status(deployment)
+            remarks = sum("the linker has fewer standbys" in problem["what"] for problem in found["problems"])
+            return found["linker"]["owner"], found["linker"]["standbys"], remarks
+
+        def verdicts() -> int:
+            return sum(map(len, lines_of(world).values()))
+
+        start = (LINK, "--from", "earliest", "--supervised", "--instance")
+        process = deployment.start(*start, "0", "--kafka-config", short)
+        world.load(EARLIER[:60])
+        world.run(lambda: verdicts() == 60, f"the linker has decided\n{deployment.log[-2000:]}")
+        assert held() == (killed, [], 1)
+        deployment.start(*start, "1", "--health-port", str(port))
+        world.run(lambda: LEVEL in get(port, "/readyz")[1], "the standby has restored")
+        world.load(EARLIER[60:])
+        world.run(lambda: verdicts() == len(EARLIER), "the linker has decided more")
+        wait_until(lambda: counted(port)["standby_documents"] >= 60, "the standby has decided what the linker has")
+        assert held() == (killed, [survivor], 0)
+        before = counted(port)
+        process.kill()
+        world.load(LATER)
+        world.run(lambda: verdicts() == len(DOCUMENTS), "the standby has taken over")
+        more = counted(port) - before
+        assert (more["takeovers kept"], more["takeovers restored"], more["restored_documents"]) == (1, 0, 0)
+        assert held() == (survivor, [], 1)
+        world.settle()
+        check(world)
