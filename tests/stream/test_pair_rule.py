@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neardup.pairs.pair_rule import NO_MATCHES, Matches, judge, orient
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, judge, nearest_pairs, orient
 from neardup.schemes.interface import Common
 from neardup.window import NO_TIME
 
@@ -68,3 +68,15 @@ def test_pairs_keep_their_values_when_both_arrive_the_other_way_round() -> None:
     one, other = arrived(("a", "b", 1, 2)), arrived(("b", "a", 2, 1))
     assert orient(one).pairs() == orient(other).pairs()
     assert orient(NO_MATCHES).pairs() == []
+
+
+def test_the_nearest_pairs_of_each_item_are_those_of_a_sort() -> None:
+    """By similarity, of equal ones by arrival, for any number of pairs and items."""
+    chance = np.random.default_rng(5)
+    for _ in range(300):
+        count, most = (int(n) for n in chance.integers(0, 60, 2))
+        items, slots = np.sort(chance.integers(0, 8, count)).astype(np.int32), chance.permutation(200)[:count]
+        similarity = chance.integers(0, 5, count) / 5
+        order = sorted(range(count), key=lambda n: (items[n], -similarity[n], slots[n]))
+        best = [n for rank, n in enumerate(order) if rank - int(np.searchsorted(items, items[n])) < most % 9]
+        assert nearest_pairs(items, slots, similarity, most % 9).tolist() == sorted(best)

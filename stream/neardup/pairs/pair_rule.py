@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import HALF, RELATIONS, SIGNALS, CollectionPair, Pair, Relation
 from neardup.documents.ids import bare_ids, collections_of
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
@@ -266,9 +266,34 @@ def nearest_pairs(
     """
     if most is None or len(items) <= most:
         return np.arange(len(items))
-    order = np.lexsort((slots, -similarity, items))
-    ranks = np.arange(len(items)) - np.searchsorted(items, items)
-    return np.sort(order[ranks < most])
+    kept = np.empty(len(items), np.int64)
+    return np.sort(kept[: _nearest(items, slots, similarity, most, kept)])
+
+
+@kernel("const i32[], const i64[], const f64[], i64, i64[]")
+def _nearest(items, slots, similarity, most, kept):
+    """Write the positions of ``nearest_pairs`` to ``kept``, those of an item the best first; returns how many they are.
+    Few of a flood come before the last of them."""
+    end, first = 0, 0
+    for i in range(len(items)):
+        if i > 0 and items[i] != items[i - 1]:
+            first = end
+        at = end
+        while at > first and comes_before(similarity, slots, i, kept[at - 1]):
+            at -= 1
+        if at - first == most:
+            continue
+        end += end - first < most
+        for j in range(end - 1, at, -1):
+            kept[j] = kept[j - 1]
+        kept[at] = i
+    return end
+
+
+@inlined
+def comes_before(similarity, slots, one, other):
+    """Whether a pair is more similar than another, or as similar, and its other document arrived before."""
+    return similarity[one] > similarity[other] or (similarity[one] == similarity[other] and slots[one] < slots[other])
 
 
 def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

@@ -61,8 +61,9 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
 # A walk keeps so many of them, and a few numbers, for so many buckets of each of the first keys (``find_oldest``).
 KEPT_OLDEST, KEPT_HEAD, KEPT_WAYS, KEPT_KEYS = 256, 5, 4, 64
-# A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that.
-UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 4_096
+# A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that. Of
+# the last ones, it leaves a bucket after a row of which it met 15 in 16: buckets of a flood hold the same documents.
+UNCOMPARED_MAX, UNCOMPARED_READ, UNCOMPARED_LAST, UNCOMPARED_ROW = 1_024, 4_096, 3_072, 64
 
 # The three lists of the journal, and how often flags have changed or were restored.
 HEADS, LINKS, FLAGS, CHANGES = range(4)
@@ -149,7 +150,7 @@ class CandidateBuffer(NamedTuple):
 class Scratch(NamedTuple):
     """For each key of the current item: the head of its bucket, its index, the target of a new posting. Of a walk in
     rounds the buckets that it has not walked to the end, the posting of the next round and the newer one that links to
-    it. Of a walk bucket by bucket the oldest postings that it has read; ``kept`` are those of walks before it."""
+    it. Of a walk bucket by bucket where it stopped (``current``), and the oldest it read; ``kept`` are those before."""
 
     heads: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int64]

@@ -38,8 +38,10 @@ from neardup.window.chains import (
     OLD_PART,
     OLDEST_MAX,
     SUPERSEDED,
+    UNCOMPARED_LAST,
     UNCOMPARED_MAX,
     UNCOMPARED_READ,
+    UNCOMPARED_ROW,
     eligible_copy,
     first_posting,
     in_window,
@@ -86,12 +88,11 @@ def walk(store, limits, items, item, top, options, work):
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
     newest, end = limits.bucket_candidates - old, begun + limits.probe_candidates - old
     for j in range(KEYS, item.keys):
-        posting = scratch.targets[j]
+        posting = scratch.current[j] = scratch.targets[j]
         if found.length[0] - begun == limits.probe_candidates:
             continue  # a bucket that is not walked keeps its links
         scratch.targets[j] = NONE
-        newer = NONE
-        visited = 0
+        newer, visited = NONE, 0
         while posting != NONE:
             slot = slot_of(store, posting, base)
             following = older(store, posting, item.live)
@@ -109,6 +110,7 @@ def walk(store, limits, items, item, top, options, work):
                     visited += 1
                     consider(store, limits, items, item, j, posting, options, work)
             posting = following
+        scratch.current[j] = posting
         if posting == NONE:
             continue
         count, read, is_cut = find_oldest(store, limits, items, item, j, posting, top, old, further, options, work)
@@ -244,15 +246,17 @@ def consider(store, limits, items, item, j, posting, options, work):
 
 @inner
 def count_uncompared(store, limits, items, item, top, options, work, begun):
-    """Count the documents in the buckets of an item that its walk within limits has left out, as it would have noted
-    them; write the number to its first candidate, at ``begun``. The walk leaves the newest posting of each bucket in
-    ``targets``.
-    """
+    """Count the documents in the buckets of an item from where its walk within limits has stopped (``current``), as it
+    would have noted them; write the number to its first candidate, at ``begun``."""
     epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
     count, unread = 0, UNCOMPARED_READ
     for j in range(KEYS, item.keys):
-        posting = work.scratch.targets[j]
+        posting, row_end, before = work.scratch.current[j], min(unread, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
         while posting != NONE and count < UNCOMPARED_MAX and unread > 0:
+            if unread == row_end:
+                if 16 * (count - before) < UNCOMPARED_ROW:
+                    break
+                row_end, before = unread - UNCOMPARED_ROW, count
             unread -= 1
             slot = slot_of(store, posting, options.base)
             index = slot_index(store, slot)
@@ -270,11 +274,10 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
 @inlined
 def is_admitted(store, limits, items, item, j, posting):
     """Whether the payload of a posting of bucket ``j`` allows a pair with the item."""
-    return not len(items.payloads) or admits(
-        items.payloads[items.key_starts[item.position] + j],
-        store.payloads[posting_index(store, posting)],
-        limits.admit_ratio,
-    )
+    if not len(items.payloads):
+        return True
+    own = items.payloads[items.key_starts[item.position] + j]
+    return admits(own, store.payloads[posting_index(store, posting)], limits.admit_ratio)
 
 
 @inner
@@ -290,8 +293,7 @@ def walk_counted(store, limits, items, item, top, options, work):
     count = 0
     for j in range(KEYS, item.keys):
         posting = scratch.targets[j]
-        scratch.targets[j] = NONE
-        newer[j] = NONE
+        scratch.targets[j] = newer[j] = NONE
         if posting != NONE:
             fetch(store, posting)
             current[j] = posting

@@ -114,14 +114,14 @@ def test_where_one_cluster_has_most_of_the_pairs_the_recall_is_within_three_hund
 
 
 def test_a_probe_counts_no_more_than_its_bound() -> None:
-    """So a flood costs each probe the same, however long it lasts."""
+    """So a flood costs each probe the same, however long it lasts. It leaves buckets of documents that it has met."""
     config = Config(threshold=0.6, bucket_candidates_max=1, probe_candidates_max=1)
     documents = one_cluster(UNCOMPARED_MAX + 60, 1, of=1)
     dedup = Deduplicator(config)
     dedup.process(documents)
     before = dedup.counts()["uncompared"]
     dedup.process([Document("new", documents[0].text + " more")])
-    assert dedup.counts()["uncompared"] - before == UNCOMPARED_MAX
+    assert 0.95 * UNCOMPARED_MAX <= dedup.counts()["uncompared"] - before <= UNCOMPARED_MAX
 
 
 def test_no_pairs_have_no_recall() -> None:
