@@ -15,8 +15,10 @@ from waiting_brokers import Mute, Outsider, Pending
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.telemetry.state_notes import StateNote, decode_notes, encode_notes
+from neardup_workers.outside.transport.assignment import Offer
 from neardup_workers.outside.transport.protocol import FencedError, TransportError, UnreachableError
 from neardup_workers.running.commands.topics.status import status
+from neardup_workers.running.service.roles import ROLES
 
 DOCUMENTS = 4
 Shown = tuple[Exit, list[dict[str, Any]], list[dict[str, Any]]]
@@ -92,6 +94,28 @@ def test_a_state_is_shown_with_its_time_and_is_a_problem_when_it_lasts(name: str
     assert code == problem["code"] == Exit.STUCK
     assert late["why"] in problem["what"]
     assert late["look"] in problem["do"]
+
+
+@pytest.mark.parametrize("role", ["match", "link"])
+def test_a_standby_that_is_of_no_use_yet_says_how_far_it_is(role: str, shown: Callable) -> None:
+    """Its owner works; without progress it becomes a problem."""
+    bench = made(verdicts=True, standbys=1, shards=1)
+    bench.cluster.session_seconds = 1e6
+    work(bench, "sign", "match", "link")
+    owner = MemoryTransport(bench.cluster).consumer(ROLES[role].topic(bench.names.topics), bench.names.group(role), "a")
+    owner.offer(Offer(1, frozenset()))
+    seen: list[Shown] = []
+
+    def is_late() -> bool:
+        owner.poll(0.0, 1)
+        seen.append(shown(bench))
+        return any(one["late"] for one in seen[-1][1])
+
+    bench.run(role, once(is_late), lambda: Mute(bench.cluster), stall_seconds_max=60.0)
+    code, (late,), (problem,) = seen[-1]
+    assert (late["state"], code, problem["code"]) == ("preparing", Exit.STUCK, Exit.STUCK)
+    assert late["says"].startswith("has read ")
+    assert late["says"].endswith(" as a standby, and a takeover would restore the window")
 
 
 def test_a_linker_says_what_it_waits_for(shown: Callable) -> None:

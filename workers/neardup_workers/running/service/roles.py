@@ -19,6 +19,7 @@ import numpy as np
 from neardup.errors import ConfigError
 from neardup.pairs.batches import id_columns
 from neardup.pairs.json_lines import Fields
+from neardup.pairs.pair_rule import nearest_pairs
 from neardup.pairs.shards import Shard, table_limits
 from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
@@ -96,13 +97,15 @@ class Made(NamedTuple):
     """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
     readers to close, what it reports as JSON by name, what it reads without its group.
 
-    ``restored`` is how much restores have read, and of how much; ``waiting_records`` returns the number of polled and
-    unprocessed records, by partition; ``standbys`` how many messages and seconds each standby is behind.
+    ``restored`` is how much restores have read, and of how much, ``preparing`` the same of standbys that are not of use
+    yet (0 of 0: none is); ``waiting_records`` returns the number of polled and unprocessed records, by partition;
+    ``standbys`` how many messages and seconds each standby is behind.
     """
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
     restored: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    preparing: Callable[[], tuple[int, int]] = lambda: (0, 0)
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
     standbys: Callable[[], Mapping[int, tuple[int, float]]] = dict
@@ -186,6 +189,7 @@ def _matcher(member: WorkerMember, settings: StreamSettings, limits: StreamLimit
         worker,
         restoring=lambda: sorted(worker.restoring),
         restored=worker.restore_progress,
+        preparing=worker.standbys.progress,
         waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
@@ -223,6 +227,7 @@ def _linker(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
         worker,
         restoring=worker.restoring_partitions,
         restored=lambda: worker.held.progress,
+        preparing=worker.standby.progress,
         observe=worker.observe,
         trim=worker.trim,
         waiting_records=worker.waiting_records,
@@ -316,6 +321,7 @@ def _warm_tables(settings: StreamSettings) -> None:
             pass
         table.undo()
     again.bucket_lengths(table.matcher.table, 1)
+    nearest_pairs(np.zeros(2, np.int32), numbers, np.zeros(2), 1)
     warm_batches()
 
 

@@ -3,8 +3,8 @@
 One deadline holds for all: as long as a transaction may stay open, or ``stall_seconds_max``, whichever is longer. It
 counts from the last progress while the broker answers. Where a restart may help, the worker restarts at its deadline,
 and the second time its process ends with code 11. Where others must act, the worker keeps its tables, ``/readyz``
-fails, and ``neardup status`` has code 11. A worker in none of these states is ready, and its calls have limits of their
-own (``Watchdog``, ``Stall``).
+fails, and ``neardup status`` has code 11. A worker in none of these states is ready, and one whose standby is not of
+use yet (*preparing*); its calls have limits of their own (``Watchdog``, ``Stall``).
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ def _restoring(made: Made) -> Mapping[str, int]:
     return {"the restore": made.restored()[0]} if made.restoring() else {}
 
 
+def _preparing(made: Made) -> Mapping[str, int]:
+    done, count = made.preparing()
+    return {"the standby": done} if count else {}
+
+
 def _awaiting(made: Made) -> Mapping[str, int]:
     return {"the linker": 0} if made.worker.member.awaited else {}
 
@@ -55,10 +60,11 @@ def _aborting(made: Made) -> Mapping[str, int]:
     return {"the step": 0} if made.worker.member.aborted_in_row else {}
 
 
-def _restored(made: Made) -> str:
-    done, count = made.restored()
-    return f"has read {min(done, count):,} of about {count:,} for partitions {made.restoring()}"
+def _read(done: int, count: int) -> str:
+    return f"has read {min(done, count):,} of about {count:,}"
 
+
+_HIDDEN = "reads nothing more, though the broker answers: a transaction hides what was committed"
 
 STATES: dict[str, State] = {
     "joining": State(
@@ -71,8 +77,12 @@ STATES: dict[str, State] = {
         "kafka-python admin transactions list", True,
     ),
     "restoring": State(
-        _restoring, _restored, "reads nothing more, though the broker answers: a transaction hides what was committed",
+        _restoring, lambda made: f"{_read(*made.restored())} for partitions {made.restoring()}", _HIDDEN,
         "kafka-python admin transactions list", True,
+    ),
+    "preparing": State(
+        _preparing, lambda made: f"{_read(*made.preparing())} as a standby, and a takeover would restore the window",
+        _HIDDEN, "kafka-python admin transactions list", False,
     ),
     "awaiting": State(
         _awaiting, lambda made: f"waits for {made.worker.member.awaited}", "waits for other roles", "neardup status",

@@ -42,6 +42,7 @@ _READ_BYTES = 2 << 20
 @dataclass
 class _Standby:
     table: ShardTable
+    start: int = 0  # the offset where it began
     bound: int = -1  # the committed position, when it was last read
     is_ready: bool = False  # it has been at the committed position
     ahead: deque[tuple[float, int]] = field(default_factory=deque)  # bounds that it has not reached, and since when
@@ -91,6 +92,12 @@ class Standbys:
             messages = max(0, offset_and_row(one.bound)[0] - offset_and_row(one.table.position)[0])
             out[shard] = (messages, max(0.0, now - one.ahead[0][0]) if one.ahead else 0.0)
         return out
+
+    def progress(self) -> tuple[int, int]:
+        """Return the messages that tables which are not ready have passed, and all that they must pass."""
+        made = [one for one in self._standbys.values() if not one.is_ready]
+        ends = (offset_and_row(one.table.position)[0] - one.start for one in made)
+        return sum(ends), sum(max(0, offset_and_row(one.bound)[0] - one.start) for one in made)
 
     def follow(self, shards: Collection[int], kept: Mapping[int, ShardTable]) -> None:
         """Stand by for these shards from now on; ``kept`` are tables that this member had of some of them."""
@@ -159,7 +166,9 @@ class Standbys:
         if window.fingerprint != plan.config.matching_fingerprint:
             return  # its owner has other settings, and the next one with these restores the window
         if one is None:
-            one = self._standbys[shard] = _Standby(ShardTable(plan.config, Shard(shard, plan.shards), window))
+            one = self._standbys[shard] = _Standby(
+                ShardTable(plan.config, Shard(shard, plan.shards), window), window.start
+            )
         if bound > max(one.bound, one.table.position):
             one.ahead.append((now, bound))
         one.bound = bound

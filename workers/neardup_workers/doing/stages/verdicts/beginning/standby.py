@@ -122,6 +122,10 @@ class Standby:
         messages = max(0, self._committed.offset - held.state.committed_position(held.intake.position)[0])
         return {PARTITION: (messages, 0.0 if since is None else max(0.0, self._member.clock() - since))}
 
+    def progress(self) -> tuple[int, int]:
+        """Return the rows that a restore has read, of about so many; none of none without one."""
+        return self._held.progress if self.is_on and self._held.is_restoring else (0, 0)
+
     def observe(self) -> None:
         """Report how far the standby is behind."""
         observer, lag = self._member.observer, self.lag()
