@@ -1,4 +1,4 @@
-"""Times of documents, and a followed file that is written again."""
+"""A followed file that is written again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from pathlib import Path
 
 from program import Program
 
-TIMES = """
-from neardup.pairs.json_lines import event_seconds
-for value in ("2016-12-31T23:59:60Z", "Sat, 31 Dec 2016 23:59:60 GMT", "2016-12-31T24:00", "20161231T240000Z", "2017"):
-    print(event_seconds(value, "s"))
-"""
 FOLLOW = """
 import os, sys
 from neardup_workers.outside.readers.blocks import Blocks, Interrupted
@@ -31,11 +26,6 @@ try:
 except Interrupted:
     print([block for block in found if block != b""])
 """.replace("\\\\", "\\")
-
-
-def test_a_leap_second_the_end_of_a_day_and_a_year_are_times(program: Program) -> None:
-    """A leap second and 24:00 were refused, and the year 2017 was half an hour after 1970."""
-    assert program.code(TIMES).stdout.split() == [b"1483228800.0"] * 5
 
 
 def test_a_followed_file_that_is_written_again_and_longer_loses_no_line(program: Program, tmp_path: Path) -> None:

@@ -49,6 +49,31 @@ def texts(extraction, items):
         (b'<meta charset="koi8-r">\xc1', None, '<meta charset="koi8-r">а'),
         (b'<meta charset="koi8-r">' + "é".encode(), "utf-8", '<meta charset="koi8-r">é'),
         (b'<meta charset="iso-8859-1">' + "“é”".encode(), None, '<meta charset="iso-8859-1">“é”'),
+        (
+            '<?xml version="1.0" encoding="windows-1252"?>“niño”'.encode("cp1252"),
+            None,
+            '<?xml version="1.0" encoding="windows-1252"?>“niño”',
+        ),
+        (
+            '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1">5€'.encode("cp1252"),
+            None,
+            '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1">5€',
+        ),
+        *(
+            (
+                "<meta charset=utf-8>Погода на севере страны: дождь и снег, ветер слабый до умеренного".encode(
+                    "cp1251"
+                ),
+                charset,
+                "<meta charset=utf-8>Погода на севере страны: дождь и снег, ветер слабый до умеренного",
+            )
+            for charset in (None, "utf-8")
+        ),
+        (
+            "<meta charset=utf-8>Погода на севере".encode() + b"\xff",
+            "utf-8",
+            "<meta charset=utf-8>Погода на севере\ufffd",
+        ),
         (b"<!-- <meta charset=koi8-r> --><p>\xe9", None, "<!-- <meta charset=koi8-r> --><p>é"),
         (b"<meta name=a content='charset=koi8-r'><p>\xe9", None, "<meta name=a content='charset=koi8-r'><p>é"),
         (b"<meta charset=utf-8><p>caf\xe9", None, "<meta charset=utf-8><p>caf\ufffd"),

@@ -171,6 +171,8 @@ def test_a_message_that_is_too_long_is_one_refusal_and_the_next_is_read(tmp_path
     [
         ({"Content_Type": "text/plain; charset=iso-8859-1"}, b"caf\xe9 \x93x\x94", "café “x”"),
         ({"Content_Type": "text/plain; charset=utf-8"}, b"caf\xe9", "caf\N{REPLACEMENT CHARACTER}"),
+        ({}, "café".encode(), "café"),
+        ({"Content_Type": "text/plain"}, "café".encode(), "café"),
         ({"Content_Type": "text/plain; charset=us-ascii"}, "café".encode(), "café"),
         ({"Content_Type": "text/plain; charset=us-ascii"}, b"caf\xe9 \x93x\x94", "café “x”"),
         ({"Content_Type": "text/plain; charset=gb2312"}, "镕".encode("gb18030"), "镕"),
