@@ -238,9 +238,13 @@ MUTANTS = (
     ),
     Mutant(
         "a restore forgets the row inside a message", "simulation", TABLE,
-        "self.config.matching_fingerprint, self.growth, row, ",
-        "self.config.matching_fingerprint, self.growth, 0, ",
+        "_replace(row=row, counts=", "_replace(row=0, counts=",
         (SCHEDULES,),
+    ),
+    Mutant(
+        "a window lacks documents that count for rarity", "simulation", TABLE,
+        "counted is not None and first < start", "counted is None",
+        ("tests/simulation/stories/test_rarity_on_topics.py",),
     ),
     Mutant(
         "a removal is applied at the end of its message", "simulation",
