@@ -135,7 +135,7 @@ def judge(
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
         text_min: similarity from which the text makes a pair and no other signal does, by default ``score_min``.
     """
-    similarity, related, is_pair = np.empty(m := len(identical)), np.empty(m, np.bool_), np.empty(m, np.bool_)
+    similarity, (related, is_pair) = np.empty(m := len(identical)), np.empty((2, m), np.bool_)
     keys, greatest = np.empty(m, np.int32), _greatest(score_min, exact_score)
     columns = common.keys, common.conditions, common.similarity, identical
     _judge(*columns, score_min, greatest, shared_min, related, similarity, keys, is_pair)
@@ -383,9 +383,8 @@ def named(
         pairs: what else is known of them.
         separate: ids are full ids, of collections.
     """
-    names, times = (table.ids(slots), batch.ids_at(items)), (table.times(slots), batch.times[items])
-    older, newer = names
-    matches = orient(pairs._replace(older=older, newer=newer, older_times=times[0], newer_times=times[1]))
+    older, newer = table.ids(slots), batch.ids_at(items)
+    matches = orient(Matches(older, newer, table.times(slots), batch.times[items], *pairs[4:]))
     return matches.within_collections() if separate else matches
 
 

@@ -180,12 +180,14 @@ class Matcher:
         rows, met = self._usable(near.pairs, read, candidates), _NO_ROWS
         if leads and self._may_lead:
             met = self._usable(may_lead(self.config, common, judged).nonzero()[0], read, candidates)
-        items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
+        chosen: Any = slice(None) if len(rows) == len(candidates.items) else rows  # mostly all, and a slice costs less
+        items, slots, shared = candidates.items[chosen], candidates.slots[chosen], None
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
-            shared = shared_of(self.scheme, *sides, candidates.identical[rows], plan)
-        signals = judged.signals[rows] if len(judged.signals) else None
-        pairs = Matches([], [], *NO_MATCHES[2:4], judged.similarity[rows], judged.keys[rows], shared, None, signals)
+            shared = shared_of(self.scheme, *sides, candidates.identical[chosen], self.config.plan)
+        signals = judged.signals[chosen] if len(judged.signals) else None
+        scores = judged.similarity[chosen], judged.keys[chosen]
+        pairs = Matches([], [], *NO_MATCHES[2:4], *scores, shared, None, signals)
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
         if not len(met):

@@ -384,7 +384,9 @@ class Decider:
         originals = verdicts.originals.tolist()
         if originals.count(NONE) == len(originals):
             return []
-        here = iter(self._ids(np.array([number for number in originals if number not in (NONE, GONE)], np.int64)))
+        first = self._first_slot or 0
+        slots = [number + first for number in originals if number not in (NONE, GONE)]
+        here = iter(self._matcher.table.ids(np.array(slots, np.int64)))
         named = ((row, number) for row, number in enumerate(originals) if number != NONE)
         names, clusters = self._holdings.names, verdicts.clusters
         return [names[clusters.item(row)] if number == GONE else next(here) for row, number in named]

@@ -313,10 +313,10 @@ def verdicts_of(
     count = _rows_with_more(verdicts, rows)
     if not count and not relations:
         return out
-    others = sorted({*rows[:count].tolist(), *relations})
+    others = sorted({*rows[:count].tolist(), *relations}) if relations else rows[:count].tolist()
     derived = verdicts if len(others) == len(out) else verdicts.select(np.array(others))
     ids = iter(original_ids)
-    for row, values in zip(others, zip(*(column.tolist() for column in derived), strict=True), strict=True):
+    for row, values in zip(others, zip(*[column.tolist() for column in derived], strict=True), strict=True):
         status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal = (
             values
         )
