@@ -7,8 +7,8 @@ from service_world import opened
 from neardup import Document
 from neardup_workers.outside.settings.serve import ServeSettings
 
-# Calls of Python and of C: what a step makes, and a tenth.
-CALLS_MAX = 500
+# Calls of Python and of C: what a step makes, and a twentieth.
+CALLS_MAX = 490
 
 
 def test_a_document_alone_is_decided_and_stored_in_few_calls(tmp_path):

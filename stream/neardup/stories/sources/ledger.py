@@ -43,8 +43,8 @@ from neardup.stories.sources.accounts import (
 )
 from neardup.stories.sources.brake import is_repeated
 from neardup.stories.sources.readings import Readings
-from neardup.stories.sources.reports import Kept, Reports, hours_of
-from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
+from neardup.stories.sources.reports import LATE_KINDS, Kept, Read, Reports, read
+from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL
 from neardup.window import NO_TIME
 
 SOURCES_MAX = 10_000
@@ -85,32 +85,31 @@ class Ledger(Readings):
         """Count verdicts, in order of arrival."""
         if not reports.sources:
             return
-        hours = hours_of(reports)
-        self._count(reports, hours)
-        self._begin(reports, hours)
-        self._join(reports, hours)
+        said = read(reports)
+        self._count(reports, said)
+        self._begin(reports, said)
+        self._join(reports, said)
         self._bound()
 
     # Counting
 
-    def _count(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+    def _count(self, reports: Reports, said: Read) -> None:
         """Count documents and statuses, source by source in order of appearance."""
-        kinds = (reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)).tolist()
-        cells = Counter(zip(reports.sources, hours.tolist(), kinds, strict=True))
+        cells = Counter(zip(reports.sources, said.hours.tolist(), said.kinds.tolist(), strict=True))
         by_source: dict[str, list[tuple[int, int, int]]] = {}
         for (source, hour, kind), number in cells.items():
             by_source.setdefault(source, []).append((hour, kind, number))
         for source, of_source in by_source.items():
-            begins = any(kind % len(STATUS_COUNTS) == ORIGINAL for _, kind, _ in of_source)
+            begins = any(kind % LATE_KINDS == ORIGINAL for _, kind, _ in of_source)
             if not self._admit(source, begins=begins):
                 continue
             total = self._account(source, ALL_HOURS).counts
             for hour, kind, number in sorted(of_source):
-                status = STATUS_COUNTS[kind % len(STATUS_COUNTS)]
+                status = STATUS_COUNTS[kind % LATE_KINDS]
                 for counts in (total, self._account(source, hour).counts):
                     counts[DOCUMENTS] += number
                     counts[status] += number
-                    if kind >= len(STATUS_COUNTS):
+                    if kind >= LATE_KINDS:
                         counts[LATE] += number
 
     def _admit(self, source: str, *, begins: bool) -> bool:
@@ -171,24 +170,23 @@ class Ledger(Readings):
 
     def begin(self, reports: Reports) -> None:
         """Know the stories that originals began that were counted before a restart, in order of arrival."""
-        self._begin(reports, hours_of(reports))
+        self._begin(reports, read(reports))
 
-    def _begin(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
-        begins = ((reports.statuses == ORIGINAL) & ~reports.late).tolist()
-        places, arrivals = reports.clusters.tolist(), reports.arrivals.tolist()
-        dates, at = reports.dates.tolist(), hours.tolist()
+    def _begin(self, reports: Reports, said: Read) -> None:
+        begins, at = said.begins.tolist(), said.hours.tolist()
+        places, arrivals, dates = reports.clusters.tolist(), reports.arrivals.tolist(), reports.dates.tolist()
         for place in compress(places, begins) if "story" in self._stored else ():
             self._note("story", (place,))
         sources = reports.sources
         stories = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
         self._stories.update(compress(zip(places, stories, strict=False), begins))
 
-    def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+    def _join(self, reports: Reports, said: Read) -> None:
         """Count the documents that join stories, in order of arrival."""
-        joins = (((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late).nonzero()[0]
+        joins = said.joins.nonzero()[0]
         if not len(joins):
             return
-        columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, hours)
+        columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, said.hours)
         firsts: dict[tuple[str, int, int], int] = defaultdict(int)  # source, hour, count -> how much it changes
         rows, known = [], []  # the duplicates, and their stories
         for row, is_duplicate, place, date, hour in zip(
@@ -220,7 +218,7 @@ class Ledger(Readings):
         for (source, hour, count), number in firsts.items():
             for account in self._existing(source, hour):
                 account.counts[count] += number
-        self._pair(reports, hours, np.array(rows, np.int64), known)
+        self._pair(reports, said.hours, np.array(rows, np.int64), known)
 
     def _pair(
         self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[_Story]

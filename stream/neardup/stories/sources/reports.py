@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.machine.compile import kernel
 from neardup.pairs.batches import MICROSECONDS
-from neardup.stories.sources.accounts import NO_HOUR
-from neardup.stories.verdicts.rule import REFUSED
+from neardup.stories.sources.accounts import NO_HOUR, STATUS_COUNTS
+from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, UPDATE
 from neardup.window import NO_TIME
 
 _HOUR = 3600 * MICROSECONDS
+LATE_KINDS = len(STATUS_COUNTS)
 
 
 class Reports(NamedTuple):
@@ -48,7 +50,29 @@ def refusals(sources: Sequence[str], arrival: int) -> Reports:
     return Reports(sources, statuses, np.full(count, -1), np.zeros(count, np.bool_), *times)
 
 
-def hours_of(reports: Reports) -> npt.NDArray[np.int64]:
-    """Return the hours of documents since the epoch: of their arrival, else of their date."""
-    times = np.where(reports.arrivals != NO_TIME, reports.arrivals, reports.dates)
-    return np.where(times != NO_TIME, times // _HOUR, NO_HOUR)
+class Read(NamedTuple):
+    """What reports say of n documents: the hours since the epoch, of their arrival, else of their date; their statuses,
+    those of late ones ``LATE_KINDS`` more; and which of them begin and which join a story."""
+
+    hours: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.bool_]
+    joins: npt.NDArray[np.bool_]
+
+
+def read(reports: Reports) -> Read:
+    """Return what reports say."""
+    n = len(reports.statuses)
+    columns = Read(*np.empty((2, n), np.int64), *np.empty((2, n), np.bool_))
+    _read(reports.statuses, reports.late, reports.arrivals, reports.dates, *columns)
+    return columns
+
+
+@kernel("const u8[], const bool[], const i64[], const i64[], i64[], i64[], bool[], bool[]", direct=True)
+def _read(statuses, late, arrivals, dates, hours, kinds, begins, joins):
+    for i in range(len(statuses)):
+        status, time = np.int64(statuses[i]), arrivals[i] if arrivals[i] != NO_TIME else dates[i]
+        hours[i] = time // _HOUR if time != NO_TIME else NO_HOUR
+        kinds[i] = status + LATE_KINDS if late[i] else status
+        begins[i] = status == ORIGINAL and not late[i]
+        joins[i] = status in (DUPLICATE, UPDATE) and not late[i]
