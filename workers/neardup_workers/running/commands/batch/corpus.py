@@ -92,7 +92,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     places.add(chunk, signed, preference)
             if not session.stop.signal:
                 ranks = options.top is not None and not SCHEMES[settings.scheme].exact
-                counts = corpus.find(candidates=options.candidates or ranks, leads=options.decides)
+                with session.stop.at_once():
+                    counts = corpus.find(candidates=options.candidates or ranks, leads=options.decides)
                 if options.keep is not None:
                     corpus.keep(options.keep)
                 if options.decides:
