@@ -81,8 +81,7 @@ def walk(store, limits, items, item, top, options, work):
 
     ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
     """
-    state, base = store.state, options.base
-    journal, found, scratch = work.journal, work.found, work.scratch
+    state, base, journal, found, scratch = store.state, options.base, work.journal, work.found, work.scratch
     begun = found.length[0]
     old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
@@ -108,7 +107,7 @@ def walk(store, limits, items, item, top, options, work):
                     if visited >= newest or found.length[0] >= end:
                         break
                     visited += 1
-                    consider(store, limits, items, item, j, posting, options, work)
+                    consider(store, limits, items, item, j, posting, slot, options, work)
             posting = following
         scratch.current[j] = posting
         if posting == NONE:
@@ -118,7 +117,8 @@ def walk(store, limits, items, item, top, options, work):
         state[CUTS] += is_cut and count <= old and found.length[0] - begun < limits.probe_candidates
         for n in range(max(count - old, 0), count):
             if found.length[0] - begun < limits.probe_candidates:
-                consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
+                posting = scratch.oldest[n % old]
+                consider(store, limits, items, item, j, posting, slot_of(store, posting, base), options, work)
         state[CUTS] += count > old
     state[CANDIDATES] += found.length[0] - begun
     state[CUTS] += found.length[0] - begun == limits.probe_candidates
@@ -230,10 +230,9 @@ def oldest_kept(store, limits, way, item, old, options, work):
 
 
 @inlined
-def consider(store, limits, items, item, j, posting, options, work):
+def consider(store, limits, items, item, j, posting, slot, options, work):
     """Note the slot of a posting of bucket ``j`` as a candidate, unless the probe has met it or its payload rules it
     out."""
-    slot = slot_of(store, posting, options.base)
     index = slot_index(store, slot)
     epoch = options.epoch + np.uint32(item.position)
     if store.seen[index] == epoch or not is_admitted(store, limits, items, item, j, posting):
@@ -255,6 +254,7 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
         while posting != NONE and count < UNCOMPARED_MAX and unread > 0:
             if unread == row_end:
                 if 16 * (count - before) < UNCOMPARED_ROW:
+                    unread //= 2  # the next buckets may be of the same documents
                     break
                 row_end, before = unread - UNCOMPARED_ROW, count
             unread -= 1

@@ -71,7 +71,11 @@ def lone_of(items: npt.NDArray[np.int32], is_pair: npt.NDArray[np.bool_], losses
         >>> lone_of(np.array([4, 4, 6], np.int32), np.array([True, False, True]), losses)
         1
     """
-    return int(np.count_nonzero(~np.isin(losses.items, items[is_pair]))) if len(losses.items) else 0
+    if not len(losses.items):
+        return 0
+    paired = items[is_pair]
+    firsts, ends = np.searchsorted(paired, losses.items), np.searchsorted(paired, losses.items, "right")
+    return int(np.count_nonzero(firsts == ends))
 
 
 def counted_documents(counts: Mapping[str, int]) -> float | None:
