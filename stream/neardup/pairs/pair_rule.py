@@ -135,7 +135,7 @@ def judge(
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
         text_min: similarity from which the text makes a pair and no other signal does, by default ``score_min``.
     """
-    similarity, (related, is_pair) = np.empty(m := len(identical)), np.empty((2, m), np.bool_)
+    similarity, related, is_pair = np.empty(m := len(identical)), np.empty(m, np.bool_), np.empty(m, np.bool_)
     keys, greatest = np.empty(m, np.int32), _greatest(score_min, exact_score)
     columns = common.keys, common.conditions, common.similarity, identical
     _judge(*columns, score_min, greatest, shared_min, related, similarity, keys, is_pair)

@@ -237,7 +237,8 @@ class BandTable:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
         bounds, data = np.empty((2, len(slots)), np.int64), self.store.bytes.data
         views.id_bounds(self.store, np.ascontiguousarray(slots, np.int64), bounds)
-        spans = [*zip(*bounds.tolist(), strict=True)]
+        first, end = bounds.tolist()
+        spans = list(zip(first, end, strict=True))
         decoded = {(a, b): str(data[a:b], "utf-8") for a, b in dict.fromkeys(spans)}
         return [*map(decoded.__getitem__, spans)]
 

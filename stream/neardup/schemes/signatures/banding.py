@@ -75,7 +75,8 @@ def agreement_in(
     bands: int, bits: int,
 ) -> Agreement:  # fmt: skip
     """Compare documents of a table, whose evidence begins with a sketch, with some of ``sketches``, where they are."""
-    out, width = Agreement(*np.empty((2, len(slots)), np.int32)), sketches.shape[1]
+    m, width = len(slots), sketches.shape[1]
+    out = Agreement(np.empty(m, np.int32), np.empty(m, np.int32))
     _agreement_in(table.store, slots, sketches, items, bands, bits, np.empty(width, np.uint8), *out)
     return out
 

@@ -63,7 +63,7 @@ class Read(NamedTuple):
 def read(reports: Reports) -> Read:
     """Return what reports say."""
     n = len(reports.statuses)
-    columns = Read(*np.empty((2, n), np.int64), *np.empty((2, n), np.bool_))
+    columns = Read(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_), np.empty(n, np.bool_))
     _read(reports.statuses, reports.late, reports.arrivals, reports.dates, *columns)
     return columns
 

@@ -137,9 +137,6 @@ def link(columns, story):
     records[other, OLDER] = story
 
 
-# The heap.
-
-
 @inlined
 def comes_before(columns, one, other):
     """Return whether the key at an index of the heap comes before the key at another."""
@@ -317,20 +314,23 @@ def changes(columns: Columns) -> Changes:
     if not columns.state.item(JOURNAL):
         return NO_CHANGES
     journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
-    contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
-    stories, counts = np.empty((3, len(journal), 2), np.int64), np.zeros(5, np.int64)
+    contents = np.empty((2, 3, CONTENTS_MAX * len(journal)), np.int64)
+    stories, counts = np.empty((3, 2, len(journal)), np.int64), np.zeros(5, np.int64)
     compare_records(journal, records, contents, stories, counts)
     came, went, begun, ended, living = counts.tolist()
-    added, dropped, named = contents[0, :came].T, contents[1, :went, :2].T, stories[0, :begun].T
-    return Changes._make([*added, *dropped, *named, stories[1, :ended, 0], records[stories[2, :living, 0]]])
+    return Changes(
+        contents[0, 0, :came], contents[0, 1, :came], contents[0, 2, :came], contents[1, 0, :went],
+        contents[1, 1, :went], stories[0, 0, :begun], stories[0, 1, :begun], stories[1, 0, :ended],
+        records.take(stories[2, 0, :living], axis=0),
+    )  # fmt: skip
 
 
 @kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]", direct=True)
 def compare_records(journal, records, contents, stories, counts):
     """Compare the records of a journal with what they were before.
 
-    ``contents`` (``int64[2, n, 3]``) receives the contents that came and went: row, place, and the place of the story
-    for its first content, else ``NONE``. ``stories`` (``int64[3, m, 2]``) receives the stories that got a record or an
+    ``contents`` (``int64[2, 3, n]``) receives the contents that came and went: row, place, and the place of the story
+    for its first content, else ``NONE``. ``stories`` (``int64[3, 2, m]``) receives the stories that got a record or an
     heir, with their newest rows, those that ended, and the numbers of the records that live; ``counts`` how many.
     """
     for j in range(len(journal)):
@@ -343,18 +343,18 @@ def compare_records(journal, records, contents, stories, counts):
                 at = HEAD + k * CONTENT
                 known = content_of(other, one[at + CONTENT_ROW]) if is_there else NONE
                 if known == NONE or (side == 0 and k == 0 and known > 0):
-                    out = contents[side, counts[side]]
+                    out = contents[side, :, counts[side]]
                     out[0], out[1] = one[at + CONTENT_ROW], one[at + CONTENT_PLACE]
                     out[2] = one[PLACE] if k == 0 else NONE
                     counts[side] += 1
         if has and not (had and before[ID] == now[ID]):
-            stories[0, counts[2], 0], stories[0, counts[2], 1] = now[PLACE], now[OWN]
+            stories[0, 0, counts[2]], stories[0, 1, counts[2]] = now[PLACE], now[OWN]
             counts[2] += 1
         if had and not has:
-            stories[1, counts[3], 0] = before[PLACE]
+            stories[1, 0, counts[3]] = before[PLACE]
             counts[3] += 1
         if has:
-            stories[2, counts[4], 0] = journal[j, 0]
+            stories[2, 0, counts[4]] = journal[j, 0]
             counts[4] += 1
 
 

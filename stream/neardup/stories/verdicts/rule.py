@@ -162,7 +162,8 @@ def pairs_of(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Return m leads as pairs: the arrivals of their items, which ``rows`` names, the rows of their slots, which are
     ``offset`` less, and how similar they are."""
-    (arrivals, numbers), similarities = np.empty((2, m := len(led.items)), np.int64), np.empty(m, np.float32)
+    arrivals, numbers = np.empty(m := len(led.items), np.int64), np.empty(m, np.int64)
+    similarities = np.empty(m, np.float32)
     _pair(led.items, led.slots, led.similarity, rows, offset, arrivals, numbers, similarities)
     return arrivals, numbers, similarities
 
