@@ -71,13 +71,13 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
     run_random(table, model, world, steps, hidden_may_remain)
 
 
-@pytest.mark.parametrize("seed", quick_first(range(300), 10))
+@pytest.mark.parametrize("seed", quick_first(range(200), 10))
 def test_the_table_answers_as_the_model_does(seed: int) -> None:
     """For any operations, limits and times: equal candidates, counts, ids, times; an undone step has no effect."""
     random_run(seed, 12, {})
 
 
-@pytest.mark.parametrize("seed", quick_first(range(1_000, 1_100), 15))
+@pytest.mark.parametrize("seed", quick_first(range(1_000, 1_070), 15))
 def test_the_table_holds_while_its_32_bit_numbers_begin_again(seed: int) -> None:
     """Postings and slots are stored modulo 2**32; answers do not change when the numbers wrap."""
     random_run(seed, 25, WRAP)
@@ -95,7 +95,7 @@ def test_an_old_bucket_has_no_candidates_when_its_numbers_repeat() -> None:
     assert listed(table.probe_add(batch([item("probe", "probe", [n]) for n in range(2_000)]), add=False)) == []
 
 
-@pytest.mark.parametrize("seed", quick_first(range(2_000, 2_060), 10))
+@pytest.mark.parametrize("seed", quick_first(range(2_000, 2_040), 10))
 def test_contents_ids_and_buckets_may_share_keys(seed: int) -> None:
     """A chain may have several kinds of postings; unlinking one loses no other."""
     random_run(seed, 12, {}, one_key_space=True)
