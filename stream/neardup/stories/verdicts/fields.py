@@ -88,30 +88,26 @@ class Kind(NamedTuple):
 
 
 _OF_DOCUMENTS = (STATUSES[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED, UPDATE))
-_SPAN = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+_PLACE = {"type": "integer", "minimum": 0}
+_SPAN = {"type": "array", "items": _PLACE, "minItems": 2, "maxItems": 2}
+
+
+def _list_of(members: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a list of objects that have all of these members."""
+    return {"type": "array", "items": {"type": "object", "properties": members, "required": list(members)}}
+
+
 KINDS = {
     "status": Kind({"enum": list(_OF_DOCUMENTS)}, lambda pa: pa.dictionary(pa.int8(), pa.string())),
     "id": Kind({"type": "string"}, lambda pa: pa.string(), lambda values: values == NONE),
-    "place": Kind({"type": "integer", "minimum": 0}, lambda pa: pa.int64(), lambda values: values < 0),
+    "place": Kind(_PLACE, lambda pa: pa.int64(), lambda values: values < 0),
     "fraction": Kind(
         {"type": "number", "minimum": 0, "maximum": 1}, lambda pa: pa.float64(), lambda values: values == 0
     ),
-    "count": Kind({"type": "integer", "minimum": 0}, lambda pa: pa.int64(), lambda values: values == 0),
+    "count": Kind(_PLACE, lambda pa: pa.int64(), lambda values: values == 0),
     "flag": Kind({"type": "boolean"}, lambda pa: pa.bool_()),
     "words": Kind(
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "text": {"type": "string"},
-                    "begin": {"type": "integer", "minimum": 0},
-                    "end": {"type": "integer", "minimum": 0},
-                    "is_number": {"type": "boolean"},
-                },
-                "required": list(NewWord._fields),
-            },
-        },
+        _list_of({"text": {"type": "string"}, "begin": _PLACE, "end": _PLACE, "is_number": {"type": "boolean"}}),
         lambda pa: pa.list_(
             pa.struct([("text", pa.string()), ("begin", pa.int64()), ("end", pa.int64()), ("is_number", pa.bool_())])
         ),
@@ -119,14 +115,7 @@ KINDS = {
     "signal": Kind({"enum": list(SIGNALS)}, lambda pa: pa.string(), lambda values: values == 0, ("", *SIGNALS)),
     "relation": Kind({"enum": list(RELATIONS)}, lambda pa: pa.string()),
     "passages": Kind(
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"older": _SPAN, "newer": _SPAN},
-                "required": ["older", "newer"],
-            },
-        },
+        _list_of({"older": _SPAN, "newer": _SPAN}),
         lambda pa: pa.list_(pa.struct([("older", pa.list_(pa.int64())), ("newer", pa.list_(pa.int64()))])),
     ),
 }
