@@ -18,7 +18,7 @@ from neardup.schemes.interface import Evidence
 from neardup.schemes.kinds import parts
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.word_seeds import EQUAL_CODES, ordered_units
-from neardup.schemes.signatures.word_units import Ordered, positions_of
+from neardup.schemes.signatures.word_units import positions_of, restored, stored
 
 CONFIG = Config(scheme="parts")
 _SCRIPTS = {
@@ -117,20 +117,21 @@ def test_every_place_is_exact(letters: str, words: int) -> None:
     signs = ["", "", ", ", " -- ", "." * rng.choice([15, 16, 17, 40, 700])]
     text = "".join("".join(rng.choices(letters, k=rng.randint(1, 12))) + rng.choice(signs) for _ in range(words))
     in_order = word_codes(code_points([text], NormalForm()))
-    units, starts = ordered_units(in_order, 8, 0, EQUAL_CODES)
+    units, starts = ordered_units(in_order, 8, EQUAL_CODES)
     every, count = np.arange(len(in_order.values)), np.array([len(in_order.values)])
-    rows = np.zeros_like(every)
-    begins, ends = positions_of(Ordered(units, starts, count, EQUAL_CODES), rows, every)
+    texts = restored(*stored(units, starts, count), count, EQUAL_CODES)
+    assert texts.units[: len(units)].tolist() == units.tolist()
+    begins, ends = positions_of(texts, np.zeros_like(every), every)
     assert begins.tolist() == in_order.positions.tolist()
     assert set((ends - begins).tolist()) <= set(range(1, 11))
 
 
-@pytest.mark.parametrize("text", ["words of a text " * 60, "漢字かな" * 60])
-def test_a_word_takes_two_bytes_and_a_third(text: str) -> None:
-    """Sixteen bits of code, one of selection, one or two of its place."""
+@pytest.mark.parametrize(("text", "most"), [("words of a text " * 60, 1.84), ("漢字かな" * 60, 2.34)])
+def test_a_word_takes_two_bytes_and_a_third_a_short_one_less(text: str, most: float) -> None:
+    """Sixteen bits of code, eight of up to three letters in ASCII; one of selection, one or two of its place."""
     held = evidence(text)
     words = int(held.fixed.view("<u4")[0, 0])
-    assert len(held.ragged) <= 2.34 * words
+    assert len(held.ragged) <= most * words
 
 
 def test_texts_that_share_no_run_are_no_pair() -> None:
@@ -171,7 +172,7 @@ def drawn(rng: random.Random, letters: range, vocabulary: int) -> list[str]:
 
 
 @pytest.mark.parametrize("letters", [range(1, 4), range(2, 10), range(7, 10)])
-@pytest.mark.parametrize(("vocabulary", "most"), [(5, 3), (10, 3), (20, 17)])
+@pytest.mark.parametrize(("vocabulary", "most"), [(5, 3), (10, 4), (20, 17)])
 def test_random_draws_from_a_few_words_make_no_chain(letters: range, vocabulary: int, most: int) -> None:
     """Few of 1,770 pairs of texts that say the same words in another order share a part."""
     texts = drawn(random.Random(f"{letters} {vocabulary}"), letters, vocabulary)
@@ -302,9 +303,9 @@ def test_a_text_is_held_by_few_seeds_and_looked_up_by_all() -> None:
     rng = random.Random(8)
     words = ["".join(rng.choices(_SCRIPTS["latin"], k=6)) for _ in range(400)]
     keys = SCHEMES["parts"].keys(evidence(" ".join(words)), CONFIG.plan)
-    count, (added,) = len(words) - 2, keys.added.tolist()
+    count, (added,) = len(words) - 1, keys.added.tolist()
     assert len(set(keys.values.tolist())) == len(keys.values) == count
-    assert count / 8 <= added <= count / 3
+    assert count / 8 - 1 <= added <= count / 7
     again = SCHEMES["parts"].keys(evidence(" ".join(words * 2)), CONFIG.plan)
     assert set(keys.values.tolist()) <= set(again.values.tolist())
 

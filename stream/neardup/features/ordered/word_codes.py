@@ -3,6 +3,10 @@
 A code has 12 bits of hash and 4 of kind. The kind of a word is its length, from which its weight follows; an
 ideograph, a kana and a single digit are words with kinds of their own. So a code says all that an alignment needs.
 
+Two in five words of an English wire have at most three letters, and few different ones. So such words in ASCII, and
+digits that stand alone, are ``SHORT`` different codes, with the upper hashes. They weigh least, and are stored in a
+byte (``neardup.schemes.signatures.word_units``).
+
 - A *word* is a run of letters, digits and the marks on them. An ideograph or a kana is a word.
 - A word has at most ``LETTERS_MAX`` letters: a longer one is cut. In a text without blanks a fixed cut would depend on
   where the text begins, so after ``_FIXED`` letters the letters around a position decide whether it is a cut.
@@ -27,20 +31,25 @@ LETTERS_MAX = 10
 # Kinds after the lengths: an ideograph, a kana, a digit that stands alone.
 IDEOGRAPH, KANA, DIGIT = 11, 12, 13
 KIND_BITS = 4
+# Short words have the hashes from ``SHORT_HASH`` on: those of a digit, and so many of one, two and three letters.
+SHORT_HASH, SHORT_COUNTS = 3072, (10, 16, 32, 54)
+SHORT = sum(SHORT_COUNTS)
 # The letters of a word whose cuts are counted from its begin.
 _FIXED = 3 * LETTERS_MAX
 # One position in so many is a cut, by the hash of the letters before it.
 _CUT_MASK = np.uint64(3)
 _HIGHEST = np.uint64((1 << 64) - 1)
 # The rules of the cut, of the code, of a seed and of the evidence: a change of any is a new name.
-_RULES = "ordered-3"
+_RULES = "ordered-4"
 # What a code point is: no part of a word, a letter or digit, a digit, an ideograph, a kana, a mark.
 _NONE, _LETTER, _DIGIT, _HAN, _KANA, _MARK = (np.uint8(n) for n in range(6))
 _HAN_RANGES = ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
 _KANA_RANGES = ((0x3041, 0x30FF), (0x31F0, 0x31FF))
-_POSITION_SHIFT, _CODE = np.uint64(16), np.uint64(0xFFFF)
-_HASH_SHIFT = np.uint64(48)  # the upper 16 bits, of which a code keeps 12
-_HASH_BITS = np.uint16(0xFFF0)
+POSITION_SHIFT, _CODE = np.uint64(16), np.uint64(0xFFFF)
+_HASH_SHIFT, _HASH_BITS, _HASH_FACTOR = np.uint64(48), np.uint64(16), np.uint64(SHORT_HASH)
+_SHORT_COUNTS = np.array(SHORT_COUNTS, np.uint64)
+_SHORT_FIRSTS = np.uint64(SHORT_HASH) + np.cumsum(_SHORT_COUNTS) - _SHORT_COUNTS
+_ASCII_END, _ZERO = 128, ord("0")
 _SKELETON_MAX = 5
 _SKELETON_TABLE = 128
 
@@ -60,7 +69,7 @@ class WordCodes(NamedTuple):
     @property
     def positions(self) -> npt.NDArray[np.int64]:
         """Where each word begins, ``int64[m]``."""
-        return (self.values >> _POSITION_SHIFT).astype(np.int64)
+        return (self.values >> POSITION_SHIFT).astype(np.int64)
 
 
 @functools.cache
@@ -168,10 +177,21 @@ def _take_word(codes, i, kinds, skeleton, historic, out, at):
     if i > piece:
         kind = i - piece
         if kind == 1 and kinds[codes[piece]] == _DIGIT:
-            kind = np.int64(DIGIT)
-        out[at] = _value(mix64(h), kind, piece)
+            out[at] = _short_value(np.uint64(codes[piece] - _ZERO), 0, DIGIT, piece)
+        elif kind < len(_SHORT_COUNTS) and not historic and _is_ascii(codes[piece:i]):
+            out[at] = _short_value(mix64(h) >> _HASH_SHIFT, kind, kind, piece)
+        else:
+            out[at] = _value(mix64(h), kind, piece)
         at += 1
     return i, at
+
+
+@inlined
+def _is_ascii(letters):
+    is_ascii = True
+    for letter in letters:
+        is_ascii &= letter < _ASCII_END
+    return is_ascii
 
 
 @inlined
@@ -181,5 +201,14 @@ def _is_vowel(letter):
 
 @inlined
 def _value(h, kind, position):
-    code = (np.uint64(h >> _HASH_SHIFT) & np.uint64(_HASH_BITS)) | np.uint64(kind)
-    return np.uint64(position) << _POSITION_SHIFT | code
+    return _coded((h >> _HASH_SHIFT) * _HASH_FACTOR >> _HASH_BITS, kind, position)
+
+
+@inlined
+def _short_value(h, letters, kind, position):
+    return _coded(_SHORT_FIRSTS[letters] + h % _SHORT_COUNTS[letters], kind, position)
+
+
+@inlined
+def _coded(h, kind, position):
+    return np.uint64(position) << POSITION_SHIFT | h << np.uint64(KIND_BITS) | np.uint64(kind)

@@ -32,8 +32,6 @@ from neardup.schemes.interface import (
     Reading,
     Scheme,
     Shared,
-    ragged_evidence,
-    ragged_values,
     starts_of_lengths,
 )
 from neardup.schemes.kinds.identical import text_hashes
@@ -50,7 +48,7 @@ from neardup.schemes.signatures.word_alignment import (
 )
 from neardup.schemes.signatures.word_extension import QUARTERS
 from neardup.schemes.signatures.word_seeds import EQUAL_CODES, EQUAL_HASHES, ordered_units, seed_keys
-from neardup.schemes.signatures.word_units import Ordered, positions_of
+from neardup.schemes.signatures.word_units import Ordered, positions_of, restored, stored
 from neardup.schemes.theory.tuning import Tuning, keyed
 
 # Numbers before the words of a text in its features: two of its content, and its length in code points.
@@ -145,8 +143,8 @@ def evidence(features: Features, plan: PartPlan) -> Evidence:
     )
     lengths = features.values[at + _HEAD - 1].astype(np.int64)
     fixed = np.column_stack([np.diff(words.starts), lengths]).astype("<u4").view(np.uint8)
-    units, starts = ordered_units(words, plan.window, plan.seed, _mask(plan))
-    return ragged_evidence(units, starts, np.ascontiguousarray(fixed).reshape(n, plan.width))
+    units, starts = ordered_units(words, plan.window, _mask(plan))
+    return Evidence(np.ascontiguousarray(fixed).reshape(n, plan.width), *stored(units, starts, np.diff(words.starts)))
 
 
 def keys(evidence: Evidence, plan: PartPlan) -> Keys:
@@ -221,11 +219,7 @@ def _numbers(evidence: Evidence) -> npt.NDArray[np.int64]:
 
 
 def _ordered(evidence: Evidence, plan: PartPlan) -> Ordered:
-    units, starts = ragged_values(evidence, np.uint16)
-    texts = Ordered(units.view(), starts.view(), _numbers(evidence)[:, 0].copy(), _mask(plan))
-    for column in texts[:3]:
-        column.flags.writeable = False
-    return texts
+    return restored(evidence.ragged, evidence.starts, _numbers(evidence)[:, 0].copy(), _mask(plan))
 
 
 def _spans(parts: npt.NDArray[np.int64], newer: Ordered, older: Ordered) -> npt.NDArray[np.int64]:

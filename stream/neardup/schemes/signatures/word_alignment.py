@@ -49,8 +49,8 @@ _COLUMNS = 6
 _FILTER_BITS = 15
 _FILTER_SHIFT = np.uint32(32 - _FILTER_BITS)
 _FIRST, _SECOND = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77)
-# A seed of a part has three words at least, or six ideographs.
-_WORDS_MIN = 3
+# A seed of a part has two words at least.
+_WORDS_MIN = 2
 
 
 class _Scratch(NamedTuple):
@@ -106,24 +106,13 @@ def aligned(newer: Ordered, older: Ordered, score_min: float) -> tuple[npt.NDArr
 def _align(newer, older, score_min, scratch, parts, seeds, count):
     at, selected, mask = np.int64(0), 0, np.int64(0)
     for pair in range(len(seeds)):
-        if pair == 0 or not _is_same(newer, pair):
+        is_same = pair and newer.starts[pair] == newer.starts[pair - 1] and newer.words[pair] == newer.words[pair - 1]
+        if not is_same:
             selected, mask = _fill_table(newer, pair, scratch)
         seeds[pair], first, last = _meet(older, pair, scratch, selected, mask)
         if seeds[pair]:
             at = _parts(newer, older, pair, score_min, scratch, (first, last), parts, at)
     count[0] = at
-
-
-@inlined
-def _is_same(texts, i):
-    """Whether a text is the one before it."""
-    one, other, end = texts.starts[i - 1], texts.starts[i], texts.starts[i + 1]
-    if texts.words[i] != texts.words[i - 1] or end - other != other - one:
-        return False
-    before, this, difference = texts.units[one:other], texts.units[other:end], np.uint16(0)
-    for n in range(len(this)):  # without an early end this compiles to vector code
-        difference |= before[n] ^ this[n]
-    return difference == 0
 
 
 @inner

@@ -1,9 +1,11 @@
 """Seeds: a few words in a row that have one hash.
 
-A seed is three words; an ideograph or a kana counts as half a word, a digit that stands alone as a quarter: tables of
-digits have few different threes, and each would meet each. A few of the seeds of a text are selected by robust
-winnowing (``winnowing``), so of ``window`` seeds in a row one is selected. A text is held by its selected seeds, and
-looked up by all: so few are held, and changes of a quote hide none that a selection on both sides would have to share.
+A seed is three words, or two of six letters or more, which fewer changes of a quote hide. An ideograph or a kana counts
+as half a word, a digit that stands alone as a quarter: tables of digits have few different threes, and each would meet
+each. A text is held by its *selected* seeds, and looked up by all: so few are held, and changes of a quote hide none
+that a selection on both sides would have to share. Of ``window`` seeds in a row one is selected: behind each selected
+seed the last one of the best rank in the next window, but for the first three. So few are selected, at even distances,
+and ranks prefer long words, because fewer texts have them.
 """
 
 from __future__ import annotations
@@ -15,18 +17,18 @@ from neardup.features.ordered.word_codes import DIGIT, IDEOGRAPH, KANA, WordCode
 from neardup.features.tokens.bags import sorted_sets
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import BASE, derive_seed, mix64
-from neardup.schemes.signatures.winnowing import winnow
-from neardup.schemes.signatures.word_units import KIND, Ordered, length_of, packed, selected_positions
+from neardup.schemes.signatures.word_units import KIND, Ordered, Selected, length_of, packed, selected_positions
 
-# A seed is complete at twelve quarters of a word.
-_SEED_QUARTERS = 12
-# Separates the seeds that winnowing selects by, and keys, from the other uses of a seed.
-_SELECT_PURPOSE, _KEY_PURPOSE = np.uint64(6 << 34), np.uint64((6 << 34) + 1)
+# A seed is complete at twelve quarters of a word; a word of so many letters counts as six.
+_SEED_QUARTERS, _LONG = 12, 6
+# Separates keys from the other uses of a seed.
+_KEY_PURPOSE = np.uint64((6 << 34) + 1)
 _ONE = np.uint64(1)
 _UNSELECTED = np.uint64(1 << 63)
-# Seeds are selected by the letters of their words, in four ranks; more letters of a word count for nothing.
-_LONG = 7
-_RANK_BITS, _RANK_SHIFT = np.uint64(2), np.uint64(62)
+# Seeds are selected by the letters of their words; more letters of a word count for nothing. So many are rare.
+_LETTERS_MAX, _RARE = 7, 13
+# Between two selected seeds there are so many others at least, if the window has more.
+_BETWEEN = 3
 # What two codes must agree in: all bits, or without the length.
 EQUAL_CODES, EQUAL_HASHES = np.uint16(0xFFFF), np.uint16(0xFFF0)
 
@@ -50,15 +52,16 @@ def seeds_in_order(
 
 
 def ordered_units(
-    words: WordCodes, window: int, seed: int, mask: np.uint16
+    words: WordCodes, window: int, mask: np.uint16
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
     """Return the units of the evidence of n texts, and where each text begins in them, ``int64[n + 1]``."""
     codes = words.codes
     seeds, seed_starts = seeds_in_order(codes, words.starts, mask)
-    ranked = np.empty_like(seeds)
-    _rank(codes, words.starts, seeds, seed_starts, np.uint64(seed), ranked)
-    selected = winnow(ranked, seed_starts, window, 0)
-    return packed(words, selected, seeds, seed_starts)
+    ranks = np.empty(len(seeds), np.uint8)
+    _rank(codes, words.starts, seed_starts, ranks)
+    selected, selected_starts = np.empty(len(seeds), np.int64), np.zeros_like(seed_starts)
+    _select(ranks, seed_starts, window, selected, selected_starts)
+    return packed(words, Selected(selected, selected_starts), seeds, seed_starts)
 
 
 def seed_keys(texts: Ordered, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -73,27 +76,45 @@ def seed_keys(texts: Ordered, seed: int) -> tuple[npt.NDArray[np.uint64], npt.ND
     return out[: out_starts[-1]], out_starts, selected
 
 
-@kernel("u16[], i64[], u64[], i64[], u64, u64[]")
-def _rank(codes, starts, seeds, seed_starts, seed, out):
-    """Write the numbers by which seeds are selected: those of long words come first, because fewer texts have them."""
-    select_seed = derive_seed(seed, _SELECT_PURPOSE)
+@kernel("u16[], i64[], i64[], u8[]")
+def _rank(codes, starts, seed_starts, out):
+    """Write the ranks of seeds, the best one 0: those of two long words, then those of many letters."""
     for i in range(len(starts) - 1):
         for n in range(seed_starts[i + 1] - seed_starts[i]):
-            letters, quarters, at = np.int64(0), 0, starts[i] + n
+            letters, quarters, first = np.int64(0), 0, starts[i] + n
+            at = first
             while quarters < _SEED_QUARTERS:
                 kind = codes[at] & KIND
-                letters += min(length_of(kind), _LONG)
+                letters += min(length_of(kind), _LETTERS_MAX)
                 quarters += quarters_of(kind)
                 at += 1
-            rank = 0 if letters >= 3 * _LONG - 4 else 1 if letters >= 2 * _LONG else 2 if letters > _LONG else 3
-            h = mix64(seeds[seed_starts[i] + n] ^ select_seed)
-            out[seed_starts[i] + n] = h >> _RANK_BITS | np.uint64(rank) << _RANK_SHIFT
+            out[seed_starts[i] + n] = (0 if at - first == 2 else 2) + (letters < _RARE)
+
+
+@kernel("u8[], i64[], i64, i64[], i64[]")
+def _select(ranks, starts, window, out, out_starts):
+    """Write the positions of the selected seeds of n texts."""
+    at = 0
+    for i in range(len(starts) - 1):
+        first, count = starts[i], starts[i + 1] - starts[i]
+        low, end = 0, min(window, count)
+        while low < end:
+            chosen = low
+            for n in range(low + 1, end):
+                if ranks[first + n] <= ranks[first + chosen]:
+                    chosen = n
+            out[at] = chosen
+            at += 1
+            low, end = chosen + min(_BETWEEN + 1, window), chosen + window + 1
+            if end > count:
+                break
+        out_starts[i + 1] = at
 
 
 @inlined
 def quarters_of(kind):
     """The quarters of a word that a word of a kind counts as in a seed."""
-    return 1 if kind == DIGIT else 2 if kind in (IDEOGRAPH, KANA) else 4
+    return 1 if kind == DIGIT else 2 if kind in (IDEOGRAPH, KANA) else 6 if kind >= _LONG else 4
 
 
 @inlined

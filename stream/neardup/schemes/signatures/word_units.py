@@ -1,4 +1,4 @@
-"""The evidence that words in order make: a row of 16-bit units for each text.
+"""The evidence that words in order make: a row of 16-bit units for each text. Short words are stored in a byte.
 
 - The code of each word.
 - For each ``_BLOCK`` words but the first ones where they begin, in the text and in the gaps.
@@ -7,41 +7,63 @@
 - The *gaps*: how many code points stand before each word. Most are one blank, or nothing after an ideograph, and take
   one bit, 0. A gap of two is 10, the less usual one of nothing and one 110. A longer one is 111 and how much longer
   than two it is, in Elias' gamma code. Bits are filled from the lowest on.
+
+Stored, the codes are a byte for each word, then the second bytes of those that are not short; the other units follow.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.ordered.word_codes import IDEOGRAPH, KANA, LETTERS_MAX, WordCodes
+from neardup.features.ordered.word_codes import (
+    DIGIT,
+    IDEOGRAPH,
+    KANA,
+    KIND_BITS,
+    LETTERS_MAX,
+    POSITION_SHIFT,
+    SHORT,
+    SHORT_COUNTS,
+    SHORT_HASH,
+    WordCodes,
+)
 from neardup.machine.bits import lowest_bit
 from neardup.machine.compile import inlined, inner, kernel
-from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX, Selected
 
 # Words of a text from which on its selected seeds are a list.
 LISTED_WORDS = 4096
 _BLOCK_BITS, _BLOCK_UNITS = 8, 4
 _UNIT_BITS, _IN_UNIT = 4, 15
 KIND = np.uint16(0xF)
-_POSITION = np.uint64(WINDOW_MAX)
 _ONE = np.uint64(1)
 # No word comes before the first one of a text.
 _NO_WORD = np.uint16(0)
+# How many values the upper bits of the hash of a word have that is not short, above its second byte.
+_UPPER = SHORT_HASH >> 8
+_SHORT_CODE, _LOW = np.uint16(SHORT_HASH << KIND_BITS), np.uint16(0xFF)
 # A gap of so many or less has a code of its own.
 _SHORT_GAP = 2
 
 
 class Ordered(NamedTuple):
-    """Evidence of n texts: the units and the starts of each text in them, and the number of its words (``int64[n]``).
-    ``mask`` is what two codes must agree in."""
+    """Evidence of n texts: the units, where each text begins in them, and the number of its words (``int64[n]`` each).
+    A text that equals the one before it begins where that does. ``mask`` is what two codes must agree in."""
 
     units: npt.NDArray[np.uint16]
     starts: npt.NDArray[np.int64]
     words: npt.NDArray[np.int64]
     mask: np.uint16
+
+
+class Selected(NamedTuple):
+    """Positions of the selected seeds of n texts (``int64[m]``), and the starts of each text in them."""
+
+    positions: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
 
 
 def packed(
@@ -51,14 +73,44 @@ def packed(
     starts, begins = np.zeros_like(words.starts), np.empty(len(words.starts) - 1, np.int64)
     _measure(words, selected.starts, starts, begins)
     units = np.zeros(int(starts[-1]), np.uint16)
-    _pack(words, selected.values, selected.starts, units, starts)
+    _pack(words, selected, units, starts)
     for i in np.flatnonzero(np.diff(words.starts) > LISTED_WORDS).tolist():
-        differences = (selected.values[selected.starts[i] : selected.starts[i + 1]] & _POSITION).astype(np.int64)
-        positions = np.cumsum(differences)
+        positions = selected.positions[selected.starts[i] : selected.starts[i + 1]]
         order = np.lexsort((positions, seeds[seed_starts[i] : seed_starts[i + 1]][positions]))
         row = np.append(len(positions), positions[order]).astype("<u4").view("<u2")
         units[begins[i] : begins[i] + len(row)] = row
     return units, starts
+
+
+def stored(
+    units: npt.NDArray[np.uint16], starts: npt.NDArray[np.int64], words: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the stored bytes of the units of n texts, and where each text begins in them, ``int64[n + 1]``."""
+    out, out_starts = np.empty(2 * len(units), np.uint8), np.zeros_like(starts)
+    _store(units, starts, words, out, out_starts)
+    return out[: out_starts[-1]].copy(), out_starts
+
+
+def restored(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], words: npt.NDArray[np.int64], mask: np.uint16
+) -> Ordered:
+    """Return the texts of stored bytes: the reverse of ``stored``."""
+    units = np.empty(int(words.sum() + (starts[-1] - starts[0] >> 1)), np.uint16)
+    begins = np.empty(len(words), np.int64)
+    _restore(data, starts, words, _first_bytes(), units, begins)
+    return Ordered(units, begins, words, mask)
+
+
+@functools.cache
+def _first_bytes() -> npt.NDArray[np.uint16]:
+    """The bits of a code that its first byte says, ``uint16[256]``: all those of a short word, of others the kind and
+    the upper bits of the hash."""
+    kinds = np.repeat([DIGIT, 1, 2, 3], SHORT_COUNTS)
+    short = (SHORT_HASH + np.arange(SHORT)) << KIND_BITS | kinds
+    kind, upper = np.divmod(np.arange(256 - SHORT), _UPPER)
+    table = np.append(short, upper << 8 + KIND_BITS | kind + 1).astype(np.uint16)
+    table.flags.writeable = False
+    return table
 
 
 def positions_of(
@@ -192,7 +244,7 @@ def _take_gap(units, bit):
 @inlined
 def _gap_before(words, k, end, before):
     """Return the gap before word k, what it is coded as after a word of a kind that ends there, and its kind."""
-    gap = np.int64(words.values[k] >> POSITION_BITS) - end
+    gap = np.int64(words.values[k] >> POSITION_SHIFT) - end
     return gap, _unusual(gap, before), np.uint16(words.values[k]) & KIND
 
 
@@ -211,13 +263,13 @@ def _measure(words, selected_starts, starts, begins):
         starts[i + 1] = begins[i] + size + ((bits + _IN_UNIT) >> _UNIT_BITS)
 
 
-@kernel("WordCodes, u64[], i64[], u16[], i64[]")
-def _pack(words, selected, selected_starts, units, starts):
+@kernel("WordCodes, Selected, u16[], i64[]")
+def _pack(words, selected, units, starts):
     """Write all but the lists of texts that have one."""
     for i in range(len(starts) - 1):
         first, count = words.starts[i], words.starts[i + 1] - words.starts[i]
         start, seeds = starts[i], _selection_at(starts[i], count)
-        held = selected_starts[i + 1] - selected_starts[i]
+        held = selected.starts[i + 1] - selected.starts[i]
         bit = (seeds - start + _selection_units(count, held)) << _UNIT_BITS
         end, before = np.int64(0), _NO_WORD
         for k in range(count):
@@ -230,9 +282,8 @@ def _pack(words, selected, selected_starts, units, starts):
             end += gap + length_of(before)
             bit = _put_gap(units[start:], bit, coded)
         if count <= LISTED_WORDS:
-            position = np.int64(0)
-            for n in range(selected_starts[i], selected_starts[i + 1]):
-                position += np.int64(selected[n] & _POSITION)
+            for n in range(selected.starts[i], selected.starts[i + 1]):
+                position = selected.positions[n]
                 units[seeds + (position >> _UNIT_BITS)] |= np.uint16(1 << (position & _IN_UNIT))
 
 
@@ -255,3 +306,57 @@ def _positions(texts, rows, words, begins, ends):
             before = units[at] & KIND
             end = begin + length_of(before)
         begins[n], ends[n] = begin, end
+
+
+@kernel("u16[], i64[], i64[], u8[], i64[]")
+def _store(units, starts, words, out, out_starts):
+    at = np.int64(0)
+    for i in range(len(words)):
+        first, end = starts[i], starts[i] + words[i]
+        second = at + words[i]
+        for k in range(first, end):
+            h = units[k] >> KIND_BITS
+            if units[k] >= _SHORT_CODE:
+                out[at] = np.uint8(h - SHORT_HASH)
+            else:
+                out[at] = np.uint8(SHORT + ((units[k] & KIND) - 1) * _UPPER + (h >> 8))
+                out[second] = np.uint8(h & _LOW)
+                second += 1
+            at += 1
+        at = second
+        for k in range(end, starts[i + 1]):
+            out[at], out[at + 1] = np.uint8(units[k] & _LOW), np.uint8(units[k] >> 8)
+            at += 2
+        out_starts[i + 1] = at
+
+
+@kernel("const u8[], const i64[], i64[], const u16[], u16[], i64[]")
+def _restore(data, starts, words, firsts, units, begins):
+    at = np.int64(0)
+    for i in range(len(words)):
+        first, end = starts[i], starts[i + 1]
+        if i and words[i] == words[i - 1] and _is_same(data, starts[i - 1], first, end):
+            begins[i] = begins[i - 1]
+            continue
+        count, second = words[i], np.uint64(0)
+        heads, tails, out = data[first : first + count], data[first + count : end], units[at:]
+        for k in range(count):  # without a branch: which words are short is hard to predict
+            is_long = heads[k] >= SHORT
+            low = np.uint16(tails[second]) << KIND_BITS  # that of a short word is another byte, and counts nothing
+            out[k] = firsts[heads[k]] | (low if is_long else np.uint16(0))
+            second += np.uint64(is_long)
+        begins[i], at = at, at + count
+        for k in range(first + count + np.int64(second), end, 2):
+            units[at] = np.uint16(data[k]) | np.uint16(data[k + 1]) << 8
+            at += 1
+
+
+@inlined
+def _is_same(data, one, other, end):
+    """Whether the bytes of a text are those of the one before it."""
+    if other - one != end - other:
+        return False
+    before, this, difference = data[one:other], data[other:end], np.uint8(0)
+    for n in range(len(this)):  # without an early end this compiles to vector code
+        difference |= before[n] ^ this[n]
+    return difference == 0
