@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -333,7 +333,8 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
 def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys. ``used`` are items
     that are no longer needed: their columns are filled again if they have the right length."""
-    scheme, plan = SCHEMES[config.scheme], cast(Any, config.plan)
+    scheme = SCHEMES[config.scheme]
+    plan: Any = config.plan
     if config.separate or not scheme.banded:
         return table_items(batch, bucket_keys(batch, config))
     seeds, items = band_seeds(plan.tuning.bands, plan.seed), used

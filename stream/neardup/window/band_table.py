@@ -30,13 +30,15 @@ from neardup.window.chains import (
     BUDGET_REACHED,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
-    CHANGES,
     FINISHED,
+    FLAGS,
     GROUP_BITS,
+    HEADS,
     HEADS_FULL,
     JOURNAL_FULL,
     KEYS,
     LINK_PAGE_BITS,
+    LINKS,
     NO_LIMIT,
     NO_ROOM,
     NO_TIME,
@@ -152,7 +154,8 @@ class BandTable:
         self._before = None
         if self._rarity is not None:
             self._rarity.commit()
-        self._work.journal.counts[:CHANGES] = 0
+        counts = self._work.journal.counts
+        counts[HEADS] = counts[LINKS] = counts[FLAGS] = 0
         oldest = self.oldest
         if oldest == self._released[0]:
             return

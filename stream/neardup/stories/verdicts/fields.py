@@ -293,17 +293,19 @@ def verdicts_of(
         relations: of the arrivals that have one.
         reasons: why arrivals were refused.
     """
-    plain = _PLAIN.copy()
-    plain[_ID], plain[_CLUSTER], plain[_COLLECTION] = (
-        map(ID, documents), verdicts.clusters.tolist(), map(COLLECTION, documents),
-    )  # fmt: skip
-    out = list(map(_new_verdict, zip(*plain, strict=False)))
-    rows = np.empty(len(out), np.int64)
+    rows = np.empty(n := len(documents), np.int64)
+    out: list[Any] = [None] * n
     count = _rows_with_more(verdicts, rows)
+    if count < n:
+        plain = _PLAIN.copy()
+        plain[_ID], plain[_CLUSTER], plain[_COLLECTION] = (
+            map(ID, documents), verdicts.clusters.tolist(), map(COLLECTION, documents),
+        )  # fmt: skip
+        out = list(map(_new_verdict, zip(*plain, strict=False)))
     if not count and not relations:
         return out
     others = sorted({*rows[:count].tolist(), *relations}) if relations else rows[:count].tolist()
-    derived = verdicts if len(others) == len(out) else verdicts.select(np.array(others))
+    derived = verdicts if len(others) == n else verdicts.select(np.array(others))
     ids = iter(original_ids)
     for row, values in zip(others, zip(*[column.tolist() for column in derived], strict=True), strict=True):
         status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal = (
