@@ -162,6 +162,21 @@ def test_a_restart_holds_no_more_than_a_running_service(tmp_path, window_seconds
     assert held[0] == held[1]
 
 
+def test_a_restart_makes_room_for_the_stories_that_there_are(tmp_path):
+    """Not for one a document, which takes 350 MB of a million; a source of many stories is one object."""
+    keeper = opened(tmp_path, ServeSettings())
+    texts = [" ".join(f"{n}x{m}" for m in range(8)) for n in range(4000)]
+    for first in range(0, len(texts), 100):
+        step = [Document(f"d{n}", texts[n], NOW, source=f"{n % 2}.example") for n in range(first, first + 100)]
+        keeper.check(step)
+    taken = keeper._decider.decisions.memory_bytes()[1]
+    closed(keeper)
+    keeper = opened(tmp_path, ServeSettings())
+    assert keeper._decider.decisions.memory_bytes()[1] <= 1.1 * taken
+    assert len({id(keeper._ledger.story(place)[0]) for place in range(4000) if keeper._ledger.story(place)}) <= 2
+    closed(keeper)
+
+
 def test_a_store_of_another_version_is_refused(tmp_path):
     """Its tables are not those of this program; nothing in it is changed."""
     closed(opened(tmp_path, ServeSettings()))

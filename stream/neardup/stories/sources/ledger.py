@@ -350,7 +350,8 @@ class Ledger(Readings):
         return None if number is None else (number,)
 
     def _put(self, kept: Iterable[Kept]) -> None:
-        """Take over parts as they were kept."""
+        """Take over parts as they were kept; stories share their names and hours, as those of one call do."""
+        shared: dict[Any, Any] = {}
         for kind, key, value in kept:
             if kind == "account":
                 source, hour = key
@@ -359,7 +360,7 @@ class Ledger(Readings):
                 if hour != ALL_HOURS and not self._accounts[hour]:
                     del self._accounts[hour]
             elif kind == "story":
-                _set(self._stories, key[0], None if value is None else (*value[:-1], bool(value[-1])))
+                _set(self._stories, key[0], None if value is None else _story(value, shared))
             else:
                 numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
@@ -367,6 +368,13 @@ class Ledger(Readings):
         accounts = self._accounts[ALL_HOURS]
         self._smallest = [_rank(account, name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)
+
+
+def _story(value: tuple[Any, ...], shared: dict[Any, Any]) -> _Story:
+    """Return the values of a story as it was kept, with those that others have, too, as one object."""
+    first, hour, arrival, date, by_date, by_hour, by_time, is_shared = value
+    first, hour, by_date, by_hour = (shared.setdefault(one, one) for one in (first, hour, by_date, by_hour))
+    return first, hour, arrival, date, by_date, by_hour, date if by_time == date else by_time, bool(is_shared)
 
 
 def _rank(account: Account, source: str) -> tuple[bool, int, str]:

@@ -215,7 +215,7 @@ class Decisions:
         """
         self.begin()
         numbers = np.empty(len(arrivals.places), np.int64)
-        self._make_room(max(len(numbers), len(kept.records)))
+        self._make_room(len(numbers), len(kept.records))
         records.resume(self._columns, kept.records)
         self._order(records.held(self._columns))
         stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
@@ -321,7 +321,7 @@ class Decisions:
         """Continue from saved decisions; before the first step."""
         assert not self._columns.state[STEP], "decisions resume before the first step"
         count = len(saved.rows.times)
-        self._make_room(max(count, len(saved.records)))
+        self._make_room(count, len(saved.records))
         columns, state = self._columns, self._columns.state
         at = self._pages.at(np.arange(count))
         for name, column in saved.rows._asdict().items():
@@ -342,10 +342,12 @@ class Decisions:
         in_use = int(state[END] - state[FIRST]) * per_row + int(state[RECORDS] - state[FREE]) * per_story
         return in_use, sum(array.nbytes for array in [*arrays, columns.content_map, columns.id_map, *story])
 
-    def _make_room(self, rows: int) -> None:
-        """Make pages for more rows, maps of which at most three quarters will be used, and room for as many stories."""
-        if rows > self._room:
-            self._grow(max(rows, _ROWS_MIN))
+    def _make_room(self, rows: int, story_room: int | None = None) -> None:
+        """Make pages for more rows, maps of which at most three quarters will be used, and room for so many stories, by
+        default as many."""
+        story_room = rows if story_room is None else story_room
+        if max(rows, story_room) > self._room:
+            self._grow(max(rows, _ROWS_MIN), max(story_room, _ROWS_MIN))
             columns, state = self._columns, self._columns.state
             story, stored = columns.story, int(state[RECORDS])
             maps = (
@@ -357,7 +359,7 @@ class Decisions:
             self._room = min(self._pages.end - self.end, len(story.records) - stored, *of_maps)
         self._room -= rows
 
-    def _grow(self, rows: int) -> None:
+    def _grow(self, rows: int, story_room: int) -> None:
         columns = self._columns
         end = int(columns.state[END])
         self._pages.extend(end + rows)
@@ -365,7 +367,7 @@ class Decisions:
         if size > len(columns.times):
             for name in row_columns.ROW_COLUMNS:
                 grow(getattr(columns, name), size)
-        story = records.with_room(columns, rows)
+        story = records.with_room(columns, story_room)
         if story is not columns.story or self._pages.map is not columns.page_map:
             self._columns = columns._replace(page_map=self._pages.map, story=story)
         if 4 * (int(columns.state[MARK_ENTRIES]) + rows) > 3 * len(self._columns.story.mark_map):
