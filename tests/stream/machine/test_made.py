@@ -100,7 +100,7 @@ def test_what_is_not_declared_is_refused(made: Any) -> None:
 def test_a_kernel_of_nested_tuples_counts_its_fields(made: Any) -> None:
     """The kernel of the table has the most; a tuple with too few fields is refused."""
     with pytest.raises(TypeError, match="run was not compiled for"):
-        built(made, NAMES[3])((), (), (), 0, (), ())
+        built(made, NAMES[3])((), (), (), (), np.zeros(4, np.int64), 0, True, True, 0, 0, 0, 0, False)
 
 
 def test_an_unknown_entry_or_a_file_that_is_none_is_refused(made: Any, tmp_path: Path) -> None:
