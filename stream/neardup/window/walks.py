@@ -82,8 +82,7 @@ def walk(store, limits, items, item, top, options, work):
     ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
     """
     state, base, journal, found, scratch = store.state, options.base, work.journal, work.found, work.scratch
-    begun = found.length[0]
-    old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
+    begun, old = found.length[0], min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
     newest, end = limits.bucket_candidates - old, begun + limits.probe_candidates - old
     for j in range(KEYS, item.keys):
@@ -248,22 +247,23 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
     """Count the documents in the buckets of an item from where its walk within limits has stopped (``current``), as it
     would have noted them; write the number to its first candidate, at ``begun``."""
     epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
-    count, unread = 0, UNCOMPARED_READ
+    count, unread, shown = 0, UNCOMPARED_READ, UNCOMPARED_READ
     for j in range(KEYS, item.keys):
-        posting, row_end, before = work.scratch.current[j], min(unread, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
-        while posting != NONE and count < UNCOMPARED_MAX and unread > 0:
-            if unread == row_end:
+        posting, row_end, before = work.scratch.current[j], min(shown, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
+        while posting != NONE and count < UNCOMPARED_MAX and unread > 0 and shown > 0:
+            if shown == row_end:
                 if 16 * (count - before) < UNCOMPARED_ROW:
-                    unread //= 2  # the next buckets may be of the same documents
+                    shown //= 2  # the next buckets may be of the same documents
                     break
-                row_end, before = unread - UNCOMPARED_ROW, count
+                row_end, before = shown - UNCOMPARED_ROW, count
             unread -= 1
             slot = slot_of(store, posting, options.base)
             index = slot_index(store, slot)
-            is_new = store.seen[index] != epoch and not store.flags[index] & SUPERSEDED and slot != top
-            if is_new and is_admitted(store, limits, items, item, j, posting):
-                store.seen[index] = epoch
-                count += partner(store, limits, slot, items, item, options.base) != NONE
+            if not store.flags[index] & SUPERSEDED and slot != top:
+                shown -= 1  # of the others, a walk may have unlinked some
+                if store.seen[index] != epoch and is_admitted(store, limits, items, item, j, posting):
+                    store.seen[index] = epoch
+                    count += partner(store, limits, slot, items, item, options.base) != NONE
             posting = older(store, posting, item.live)
     store.state[CUTS] = cuts
     store.state[UNCOMPARED] += count

@@ -16,6 +16,7 @@ from neardup.pairs.pipeline import Matcher
 from neardup.pairs.signing import Signer
 from neardup.pairs.values import times_of
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.sources.reports import read, refusals
 from neardup.stories.verdicts.decider import Decider
 from neardup.stories.windows.constant_texts import samples
 from neardup.window import again
@@ -42,6 +43,7 @@ def warm(config: Config) -> None:
     dedup.remove("0")
     dedup.matcher.table.memory_bytes()  # asks where postings begin, as a step does from which documents leave
     times_of([documents[0]._replace(timestamp=0.0)])  # documents that are read one by one
+    read(refusals([""], 0))  # as the ledger of sources does
     signer = Signer(config)
     for document in documents:  # texts in ASCII alone are signed by a kernel of their own
         signer.sign([document])
