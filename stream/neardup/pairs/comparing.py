@@ -51,6 +51,7 @@ class Leads(NamedTuple):
         return Leads(self.items[rows], self.slots[rows], self.similarity[rows], self.keys[rows])
 
 
+NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 NO_LEADS = Leads(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int32))
 
 
@@ -83,12 +84,12 @@ def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
     return nothing_new
 
 
-def may_lead(config: Config, common: Common, judged: Judged) -> npt.NDArray[np.bool_]:
-    """Return which of m candidates are no pairs and have so much in common that they can lead to a story."""
+def may_lead(config: Config, common: Common, judged: Judged) -> npt.NDArray[np.int64]:
+    """Return which candidates are no pairs and have so much in common that they can lead to a story, in order."""
     if config.novelty != "words":
-        return np.zeros(len(judged.is_pair), np.bool_)
+        return NO_ROWS
     is_met = common.conditions & (common.keys >= config.buckets_shared_min) & (judged.similarity >= LEAD_MIN)
-    leads: npt.NDArray[np.bool_] = ~judged.is_pair & is_met
+    leads: npt.NDArray[np.int64] = (~judged.is_pair & is_met).nonzero()[0]
     return leads
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.batches import Batch, removal_batch, table_items
-from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
+from neardup.pairs.comparing import NO_LEADS, NO_ROWS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, near_of, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
@@ -29,7 +29,6 @@ from neardup.window.steps import step
 
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
-_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 # Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
 _COMPARED_BYTES = 1 << 20
 
@@ -85,7 +84,6 @@ class Matcher:
         self.scheme = SCHEMES[config.scheme]
         self._limits = limits or table_limits(config, self.scheme)
         shared = shared_limits(self._limits, self.shard.of)
-        self._may_lead = config.novelty == "words"
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._own: StreamRows | None = None  # of the last call of ``slices``; and once they are read, to fill again
@@ -177,9 +175,8 @@ class Matcher:
             losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, near.is_near)
         lone = lone_of(candidates.items, near.is_near, losses)
         self.table.count_pairs(near.others, losses.missed, near.items, lone)
-        rows, met = self._usable(near.pairs, read, candidates), _NO_ROWS
-        if leads and self._may_lead:
-            met = self._usable(may_lead(self.config, common, judged).nonzero()[0], read, candidates)
+        rows = self._usable(near.pairs, read, candidates)
+        met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else NO_ROWS
         chosen: Any = slice(None) if len(rows) == len(candidates.items) else rows  # mostly all, and a slice costs less
         items, slots, shared = candidates.items[chosen], candidates.slots[chosen], None
         if self.scheme.shared is not None:

@@ -96,8 +96,8 @@ class Rarity:
             return
         if self.is_full:
             self.next_block()
-            return
-        self._freeze()
+        else:
+            self._freeze()
 
     def next_block(self) -> None:
         """Begin a block, whether or not the one before is complete."""

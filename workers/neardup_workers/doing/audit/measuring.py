@@ -32,11 +32,11 @@ from neardup_workers.doing.audit.claims import ClaimedPairs, ClaimedVerdicts
 from neardup_workers.doing.audit.neighbours import NearestNeighbour, Neighbours, plan_of
 from neardup_workers.doing.audit.sample import Drawn, FirstReading, Part, divided, signing_of
 from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.session.whole import whole
 from neardup_workers.outside.options.judging import AuditOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import descriptor_of
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.readers.blocks import STDIN
 from neardup_workers.outside.settings.files import Settings, with_file_window
 
@@ -100,7 +100,7 @@ def audit(options: AuditOptions, settings: Settings, *, quiet: bool = True) -> A
         claims = ClaimedVerdicts(str(options.verdicts), left_out, separate=settings.separate)
     first, late = FirstReading(settings, signing), 0
     found, others = (Part(options.sample, options.draw) for _ in range(2))
-    with _reading(options.paths, settings, "" if quiet else "audit, reading 1 of 2") as session:
+    with whole(settings, options.paths, "" if quiet else "audit, reading 1 of 2") as session:
         for chunk, signed in session.signed_chunks(options.paths, Signer(signing.settings)):
             read = first.read(chunk, signed)
             said = claims.see(read)
@@ -115,7 +115,7 @@ def audit(options: AuditOptions, settings: Settings, *, quiet: bool = True) -> A
     sample = [(one, claims.named(one)) for one in drawn]
     novel = options.verdicts is not None and is_novel(settings)
     neighbours = Neighbours(sample, settings, first.facts(), has_keys=signing.has_keys, novel=novel)
-    with _reading(options.paths, settings, "" if quiet else "audit, reading 2 of 2") as session:
+    with whole(settings, options.paths, "" if quiet else "audit, reading 2 of 2") as session:
         for read_again in session.unsigned_chunks(options.paths):
             neighbours.add(read_again.documents)
     units = neighbours.has_earlier
@@ -192,11 +192,6 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     session.notes.append(line_of(audited, kind))
 
 
-def _reading(paths: Sequence[str], settings: Settings, title: str) -> Session:
-    """Return a session that reads the documents as a run does; ``title`` names the reading for who waits."""
-    return Session(settings, SessionOptions(paths=list(paths), quiet=True), title=title, stop=Uncaught())
-
-
 def _misses(
     missed: list[tuple[Drawn, NearestNeighbour]], paths: Sequence[str], settings: Settings, *, quiet: bool
 ) -> list[Miss]:
@@ -222,7 +217,7 @@ def _replayed(
     """Add the documents again, and yield why each miss (by the place of its newer document) was not found when it came:
     two documents alone know neither limits of candidates nor what has left the window."""
     matcher, signer, place, left = Matcher(config), Signer(config), 0, sorted(misses, reverse=True)
-    with _reading(paths, settings, "" if quiet else f"audit, why {len(misses)} were missed") as session:
+    with whole(settings, paths, "" if quiet else f"audit, why {len(misses)} were missed") as session:
         for _, (batch, *_) in session.signed_chunks(paths, signer):
             begin, last = 0, place + batch.size
             while left and left[-1] < last:

@@ -85,35 +85,25 @@ class Stop:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Work that a signal cuts, because a part of it is no result."""
-        self._waiting = True
         try:
+            self._waiting = True
             yield
         finally:
             self._waiting = False
 
     def read(self, descriptor: int, size: int) -> bytes:
         """Read like ``os.read``; a signal looks like the end of the input."""
-        try:
-            self._waiting = True
+        with suppress(KeyboardInterrupt), self.at_once():
             while not self.signal:
                 if select.select([descriptor], [], [], _UNSEEN_SECONDS)[0]:
                     return os.read(descriptor, size)
-            return b""
-        except KeyboardInterrupt:
-            return b""
-        finally:
-            self._waiting = False
+        return b""
 
     def sleep(self, seconds: float) -> None:
         """Sleep until a signal arrives, at most ``seconds``."""
-        try:
-            self._waiting = True
+        with suppress(KeyboardInterrupt), self.at_once():
             if not self.signal:
                 time.sleep(seconds)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            self._waiting = False
 
     def nap(self, seconds: float) -> None:
         """Sleep ``seconds``, also after the first signal; a second signal raises ``KeyboardInterrupt``."""

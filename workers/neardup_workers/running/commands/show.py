@@ -18,12 +18,10 @@ from rich.console import Console
 from neardup.deduplicator import Deduplicator
 from neardup.documents.document import Document
 from neardup.pairs.explanations.explain import explain
-from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.session.whole import whole
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.options.judging import ShowOptions
-from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.readers.objects import json_objects
 from neardup_workers.outside.settings.files import Settings, fields_of
 
@@ -72,7 +70,7 @@ def _pairs(path: str, left_out: Counter[str]) -> Iterator[PairLine]:
 def _texts(settings: Settings, paths: list[str], ids: set[tuple[str | None, str]]) -> dict[tuple[str | None, str], str]:
     """Return the texts of some ids, with their collections; of several versions the last one."""
     texts: dict[tuple[str | None, str], str] = {}
-    with Session(settings, SessionOptions(paths=paths, quiet=True), stop=Uncaught()) as session:
+    with whole(settings, paths) as session:
         for entry in session.entries(paths):
             if entry is not None and isinstance(entry.found, Document):
                 named = entry.found.collection, entry.found.id

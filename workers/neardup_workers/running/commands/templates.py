@@ -22,14 +22,13 @@ from neardup.schemes.interface import ragged_values
 from neardup.schemes.kinds.passages import PassagePlan
 from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX
 from neardup_workers.doing.session.session import Session, judged
+from neardup_workers.doing.session.whole import whole
 from neardup_workers.outside.options.judging import PassagesOptions
-from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.outputs.output import STANDARD
 from neardup_workers.outside.outputs.sources import sources_of
 from neardup_workers.outside.outputs.verdict_lines import encoded
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.settings.files import Settings
 
 # A hash is a template of a source from so many contents and so large a part of its contents on.
@@ -136,7 +135,7 @@ def _texts(settings: Settings, paths: Sequence[str], repeats: Repeated) -> list[
     edges: tuple[dict[int, list[_Run]], ...] = ({}, {})
     plan = cast(PassagePlan, settings.plan)
     form, characters_max = plan.normal_form, plan.gram + plan.window - 1
-    with Session(settings, SessionOptions(paths=list(paths), quiet=True), stop=Uncaught()) as session:
+    with whole(settings, paths) as session:
         for chunk, signed in session.signed_chunks(paths, Signer(settings)):
             rows = np.setdiff1d(np.arange(len(chunk.documents)), [refusal.position for refusal in signed.refusals])
             for row, held, positions in _repeating(signed, repeats):

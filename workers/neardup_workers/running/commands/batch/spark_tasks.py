@@ -24,7 +24,7 @@ from neardup.documents.document import Document, DocumentColumns
 from neardup.documents.ids import full_id, full_id_column
 from neardup.errors import Reason
 from neardup.pairs.batches import Batch, bucket_keys, make_batch
-from neardup.pairs.comparing import is_lead, may_lead
+from neardup.pairs.comparing import NO_ROWS, is_lead, may_lead
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pair_rule import judge
 from neardup.pairs.signing import Signer
@@ -110,7 +110,7 @@ def judge_rows(config: Config, score_min: float, leads: bool, batches: Batches) 
         identical = rows.column("identical").to_numpy(zero_copy_only=False)
         common = scheme.common(newer, older, config.plan)
         judged = judge(common, identical, score_min, config.buckets_shared_min, exact_score=tuning.exact_score)
-        others = np.flatnonzero(may_lead(config, common, judged) & leads)
+        others = may_lead(config, common, judged) if leads else NO_ROWS
         others = others[is_lead(config, newer.select(others), older.select(others))]
         judged.is_pair[others] = True
         chosen = rows.select(["newer", "older"]).filter(pa.array(judged.is_pair))

@@ -17,13 +17,11 @@ from neardup.errors import ConfigError, Reason
 from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.evaluation.thresholds import Calibrated, calibrated
 from neardup_workers.doing.audit.given_pairs import Measured
-from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.session.whole import whole
 from neardup_workers.outside.display.printing import print_found, table_of
 from neardup_workers.outside.options.judging import CalibrateOptions
-from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
 from neardup_workers.outside.settings.files import Settings
 
@@ -100,7 +98,7 @@ def _judged(path: str, left_out: Counter[str]) -> list[tuple[_Name, _Name, bool]
 def _documents(settings: Settings, paths: Sequence[str], wanted: set[_Name]) -> list[Document]:
     """Return the documents of these names, of each the last version."""
     found: dict[_Name, Document] = {}
-    with Session(settings, SessionOptions(paths=list(paths), quiet=True), stop=Uncaught()) as session:
+    with whole(settings, paths) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, Reason):
                 continue

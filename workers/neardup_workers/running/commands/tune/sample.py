@@ -17,12 +17,10 @@ from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import recall_of
-from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.session.whole import whole
 from neardup_workers.outside.display.printing import facts, print_found, table_of
-from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.process.stop import Uncaught
 from neardup_workers.outside.settings.files import Settings, fields_of
 from neardup_workers.running.commands.tune import thresholds
 
@@ -115,7 +113,7 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """Yield documents up to the maximum; refused input is skipped."""
     count = characters = 0
-    with Session(settings, SessionOptions(paths=list(paths), quiet=True), stop=Uncaught()) as session:
+    with whole(settings, paths) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, Reason):
                 continue
