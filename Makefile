@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large site dist made wheel machine sanitized check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large site dist made wheel machine sanitized check types quick test processors bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,10 +89,6 @@ sanitized: made  ## commands and schemes with gcc's checks of addresses and of u
 	@$(BIN)/python tests/support/sources/bare_tree.py build/made build/bare
 	LD_PRELOAD=$(SANITIZERS) TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -o pythonpath=build/bare tests/built
 	LD_PRELOAD=$(SANITIZERS) $(BIN)/python -m pytest -q tests/stream/machine/test_made.py
-
-reproduce: REF ?= bd41b02
-reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree
-	$(BIN)/python tests/reproduce/against.py --ref $(REF)
 
 bench: $(STAMP)  ## speed, memory and recall, next to the peers
 	$(BIN)/python -m pip install --quiet --group bench

@@ -50,7 +50,7 @@ NEEDS = {
     "kafka": ("processes", "broker"),
     "browser": ("processes", "browser"),
     "deploy": ("processes",),
-    "reproduce": ("processes",),
+    "program": ("processes",),
     "benchmarks": ("long",),
 }
 

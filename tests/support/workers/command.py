@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from fork_server import forks
 from import_path import SOURCES
 
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 ROOT = Path(__file__).resolve().parents[3]
 # A process may compile kernels first, while every core is busy.
 PROCESS_SECONDS_MAX = 180.0
@@ -35,18 +38,18 @@ def forked():
 
 
 @pytest.fixture
-def neardup(forked, tmp_path):
-    """Run ``neardup`` with arguments in a folder of the test; returns the finished process, whose standard error does
+def python(forked, tmp_path):
+    """Run ``python`` with arguments in a folder of the test; returns the finished process, whose standard error does
     not depend on what is compiled already."""
 
-    def run(*args, stdin=b"", environment=None, **options):
+    def run(*args, stdin=b"", environment=None, timeout=PROCESS_SECONDS_MAX, **options):
         done = subprocess.run(
-            [*forked, "-m", "neardup", *map(str, args)],
+            [*forked, *map(str, args)],
             input=stdin,
             capture_output="stdout" not in options,
             cwd=tmp_path,
             env=clean_environment(**(environment or {})),
-            timeout=PROCESS_SECONDS_MAX,
+            timeout=timeout,
             check=False,
             **options,
         )
@@ -56,6 +59,12 @@ def neardup(forked, tmp_path):
         return done
 
     return run
+
+
+@pytest.fixture
+def neardup(python):
+    """Run ``neardup`` with arguments, as ``python`` does."""
+    return partial(python, "-m", "neardup")
 
 
 @pytest.fixture

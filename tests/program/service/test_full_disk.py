@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program import Program
+from command import Run
 
 # Adds documents until the database must grow, while no file may grow beyond its size; then removes one, and adds one.
 REMOVED = """
@@ -111,21 +111,21 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk_takes_documents_down(program: Program, disk: Path) -> None:
+def test_a_full_disk_takes_documents_down(python: Run, disk: Path) -> None:
     """Every removal is done, blocks, and leaves no text in the files, while no document can be added."""
-    done = program.code(TAKEN_DOWN, disk)
+    done = python("-c", TAKEN_DOWN, disk)
     assert done.stdout.split() == [b"40", b"2", b"0", b"blocked"], done.stderr.decode()
 
 
-def test_a_removal_on_a_full_disk_is_answered(program: Program, tmp_path: Path) -> None:
+def test_a_removal_on_a_full_disk_is_answered(python: Run, tmp_path: Path) -> None:
     """If the erased data cannot leave the file of changes now, a later commit does it; nothing ends the service."""
-    done = program.code(REMOVED, tmp_path / "state")
+    done = python("-c", REMOVED, tmp_path / "state")
     assert done.stdout.split() == [b"1", b"0"], done.stderr.decode()
 
 
-def test_a_full_disk_can_still_be_read(program: Program, disk: Path) -> None:
+def test_a_full_disk_can_still_be_read(python: Run, disk: Path) -> None:
     """A store of a disk without a free byte opens, and answers what it holds."""
-    made = program.code(OPENED, disk / "state", "add")
+    made = python("-c", OPENED, disk / "state", "add")
     assert made.returncode == 0, made.stderr.decode()
     with (disk / "filler").open("wb", buffering=0) as filler:
         filled = 0
@@ -135,5 +135,5 @@ def test_a_full_disk_can_still_be_read(program: Program, disk: Path) -> None:
             except OSError:
                 break
     assert filled
-    opened = program.code(OPENED, disk / "state")
+    opened = python("-c", OPENED, disk / "state")
     assert opened.stdout.split() == [b"16", b"1"], opened.stderr.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from program import Program
+from command import Run
 
 FOLLOW = """
 import os, sys
@@ -28,9 +28,9 @@ except Interrupted:
 """.replace("\\\\", "\\")
 
 
-def test_a_followed_file_that_is_written_again_and_longer_loses_no_line(program: Program, tmp_path: Path) -> None:
+def test_a_followed_file_that_is_written_again_and_longer_loses_no_line(python: Run, tmp_path: Path) -> None:
     """Between two reads the file is truncated and becomes longer than before."""
     path = tmp_path / "log.jsonl"
     path.write_text("first\nsecond\n")
-    done = program.code(FOLLOW, path)
+    done = python("-c", FOLLOW, path)
     assert done.stdout.decode().strip() == str([b"first\nsecond\n", None, b"third\nfourth\nfifth\n"]), done.stderr

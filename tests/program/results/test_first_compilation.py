@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
+import sys
 from pathlib import Path
 
-from program import Program
+from command import COMMAND, clean_environment
 
 # Compiles when a line arrives, and prints the number of functions that it compiled.
 _COMPILE = """
@@ -28,11 +28,10 @@ print(watch.count)
 """
 
 
-def compiled_functions(program: Program, folder: Path, count: int) -> list[int]:
+def compiled_functions(folder: Path, count: int) -> list[int]:
     """Start processes that compile into one folder at the same time; how many functions each one compiled."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-    environment["NUMBA_CACHE_DIR"] = str(folder)
-    command = program.code_command(_COMPILE)
+    environment = clean_environment(NUMBA_CACHE_DIR=str(folder))
+    command = [sys.executable, "-c", _COMPILE]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         for _ in range(count)
@@ -47,18 +46,17 @@ def compiled_functions(program: Program, folder: Path, count: int) -> list[int]:
     return [int(process.communicate(timeout=120)[0]) for process in processes]
 
 
-def test_two_processes_that_start_together_compile_as_much_as_one(program: Program, tmp_path: Path) -> None:
+def test_two_processes_that_start_together_compile_as_much_as_one(tmp_path: Path) -> None:
     """Each kernel is compiled by one of them, and the other one waits and loads it."""
-    (alone,) = compiled_functions(program, tmp_path / "alone", 1)
+    (alone,) = compiled_functions(tmp_path / "alone", 1)
     assert alone >= 2
-    assert sum(compiled_functions(program, tmp_path / "together", 2)) == alone
+    assert sum(compiled_functions(tmp_path / "together", 2)) == alone
 
 
-def test_a_command_that_compiles_says_so_where_standard_error_is_no_terminal(program: Program, tmp_path: Path) -> None:
+def test_a_command_that_compiles_says_so_where_standard_error_is_no_terminal(tmp_path: Path) -> None:
     """Only a terminal showed it, so a job in a log stood still for half a minute."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
-    command = [str(program.python), "-P", "-m", "neardup", "dedup", "-"]
+    environment = clean_environment(NUMBA_CACHE_DIR=str(tmp_path))
+    command = [*COMMAND, "dedup", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -71,12 +69,11 @@ def test_a_command_that_compiles_says_so_where_standard_error_is_no_terminal(pro
     assert first.startswith("compiling for this machine, once"), first
 
 
-def test_a_worker_that_compiles_says_so_and_ends_at_a_signal(program: Program, tmp_path: Path) -> None:
+def test_a_worker_that_compiles_says_so_and_ends_at_a_signal(tmp_path: Path) -> None:
     """There is no work to finish: it ends before its kernels are loaded."""
     settings = ["--bootstrap-servers", "localhost:9", "--health-port", "0", "--window-seconds", "3600"]
-    command = [str(program.python), "-P", "-m", "neardup", "sign", *settings]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+    command = [*COMMAND, "sign", *settings]
+    environment = clean_environment(NUMBA_CACHE_DIR=str(tmp_path))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         lines = []

@@ -6,14 +6,14 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from command import without_compilation
-from program import Program, kept_environment
+from command import COMMAND, ROOT, Run, clean_environment, without_compilation
 
 
 class Site(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ class Site(BaseHTTPRequestHandler):
         """Nothing is shown."""
 
 
-def test_a_crawl_keeps_its_pages_when_the_service_is_away(program: Program, tmp_path: Path) -> None:
+def test_a_crawl_keeps_its_pages_when_the_service_is_away(tmp_path: Path) -> None:
     """The example lost every page if no service answered; its first lines promise the opposite."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
@@ -39,8 +39,8 @@ def test_a_crawl_keeps_its_pages_when_the_service_is_away(program: Program, tmp_
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            example = program.tree / "docs" / "examples" / "crawl.py"
-            command = [program.python, example, f"http://127.0.0.1:{port}", f"http://127.0.0.1:{server.server_port}/"]
+            example = ROOT / "docs" / "examples" / "crawl.py"
+            command = [sys.executable, example, f"http://127.0.0.1:{port}", f"http://127.0.0.1:{server.server_port}/"]
             done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
         finally:
             server.shutdown()
@@ -48,13 +48,13 @@ def test_a_crawl_keeps_its_pages_when_the_service_is_away(program: Program, tmp_
     assert [json.loads(line)["title"] for line in done.stdout.splitlines()] == ["harbour"], done.stderr
 
 
-def test_the_demo_is_one_screen_that_a_person_understands(program: Program) -> None:
+def test_the_demo_is_one_screen_that_a_person_understands() -> None:
     """``make demo`` wrote 39 lines of refusals and then the paths of licences."""
-    examples = program.tree / "docs" / "examples"
-    recipe = (program.tree / "Makefile").read_text(encoding="utf-8").split("\ndemo:")[1].split("\n\n")[0]
+    examples = ROOT / "docs" / "examples"
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\ndemo:")[1].split("\n\n")[0]
     assert recipe.splitlines()[1:] == ["\t@$(BIN)/python docs/examples/demo.py"]
     done = subprocess.run(
-        [program.python, examples / "demo.py"], capture_output=True, check=False, encoding="utf-8", timeout=600
+        [sys.executable, examples / "demo.py"], capture_output=True, check=False, encoding="utf-8", timeout=600
     )
     lines = done.stdout.splitlines()
     assert (done.returncode, without_compilation(done.stderr.splitlines())) == (0, [])
@@ -72,20 +72,22 @@ def test_the_demo_is_one_screen_that_a_person_understands(program: Program) -> N
     assert "[-residents-] {+everybody who lives in one+} of [-both-] {+the two+} towns." in done.stdout
 
 
-def test_signatures_of_named_tuples_have_types(program: Program) -> None:
+def test_signatures_of_named_tuples_have_types(python: Run) -> None:
     """The reference warned that it could not read them: they were text without the module that explains it."""
-    done = program.code(
+    done = python(
+        "-c",
         "import inspect; from typing import ForwardRef; from neardup import Document, Explanation\n"
         "names = [p for kind in (Document, Explanation) for p in inspect.signature(kind).parameters.values()]\n"
-        "print([p.name for p in names if isinstance(p.annotation, (str, ForwardRef))])"
+        "print([p.name for p in names if isinstance(p.annotation, (str, ForwardRef))])",
     )
     assert done.stdout.split() == [b"[]"], done.stderr
 
 
-def test_advice_names_packages_and_never_an_unregistered_name(program: Program, tmp_path: Path) -> None:
+def test_advice_names_packages_and_never_an_unregistered_name(python: Run, tmp_path: Path) -> None:
     """``pip install 'neardup[serve]'`` installs whatever a stranger registers as ``neardup``."""
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    done = program.code(
+    done = python(
+        "-c",
         "import importlib.util, os, sys\n"
         "absent = ('feedparser', 'pyarrow', 'starlette', 'w3lib')\n"
         "for name in absent: sys.modules[name] = None\n"
@@ -96,7 +98,6 @@ def test_advice_names_packages_and_never_an_unregistered_name(program: Program, 
         "    os.environ['NEARDUP_CANONICAL_URLS'] = 'on' if words == 'run -' else ''\n"
         "    sys.argv = ['neardup', *words.split()]\n"
         "    main()\n",
-        cwd=tmp_path,
     )
     advice = [line.split("pip install ")[1] for line in done.stderr.decode().splitlines() if "pip install " in line]
     wanted = (("starlette", "uvicorn"), ("feedparser", "urllib3"), ("pyarrow",), ("trafilatura", "w3lib"))
@@ -104,12 +105,12 @@ def test_advice_names_packages_and_never_an_unregistered_name(program: Program, 
     for names, line in zip(wanted, advice, strict=True):
         assert "neardup" not in line
         assert [name for name in names if f"'{name}" not in line] == []
-    docs = program.tree / "docs"
-    pages = [program.tree / "README.md", *docs.rglob("*.md"), *docs.rglob("*.ipynb")]
+    docs = ROOT / "docs"
+    pages = [ROOT / "README.md", *docs.rglob("*.md"), *docs.rglob("*.ipynb")]
     assert [page.name for page in pages if "install 'neardup" in page.read_text(encoding="utf-8")] == []
 
 
-def test_wrong_arguments_of_the_library_say_so(program: Program) -> None:
+def test_wrong_arguments_of_the_library_say_so(python: Run) -> None:
     """They ended with an ``AttributeError`` from the inside, or a lock that cannot be pickled."""
     calls = {
         "process([{'id': 'a', 'text': 'b'}])": "a dict is given, but documents are an iterable of neardup.Document",
@@ -124,7 +125,8 @@ def test_wrong_arguments_of_the_library_say_so(program: Program) -> None:
         "__class__({'threshold': 0.8})": "a dict is given, but a configuration is a neardup.Config",
         "__reduce_ex__(4)": "cannot be pickled or copied: neardup.save_window writes its window",
     }
-    done = program.code(
+    done = python(
+        "-c",
         "import sys; from neardup import Deduplicator, Document\n"
         "for call in sys.argv[1:]:\n"
         "    try: print(eval('Deduplicator().' + call))\n"
@@ -139,10 +141,10 @@ def test_wrong_arguments_of_the_library_say_so(program: Program) -> None:
     assert wrong == []
 
 
-def test_a_command_without_arguments_shows_its_help(program: Program) -> None:
+def test_a_command_without_arguments_shows_its_help(neardup: Run) -> None:
     """It was one line of 3 kB, behind the name of the program."""
     for words in ((), ("topics",)):
-        done = program.run(*words)
+        done = neardup(*words)
         lines = done.stderr.decode().splitlines()
         assert len(lines) > 5
         assert max(map(len, lines)) <= 100
@@ -150,15 +152,15 @@ def test_a_command_without_arguments_shows_its_help(program: Program) -> None:
 
 
 @pytest.mark.parametrize("command", ["dedup", "run"])
-def test_the_bar_shows_in_a_terminal_if_the_output_is_a_file(program: Program, tmp_path: Path, command: str) -> None:
+def test_the_bar_shows_in_a_terminal_if_the_output_is_a_file(tmp_path: Path, command: str) -> None:
     """Only results on the same terminal would cut it; it was left out whenever standard output was a terminal."""
     lines = "".join(json.dumps({"id": str(n), "text": f"{n} some words"}) + "\n" for n in range(2000))
     (tmp_path / "in.jsonl").write_text(lines)
     shown = []
     for output in (["-o", "out.jsonl"], []):
         keyboard, screen = os.openpty()
-        words = [program.python, "-P", "-m", "neardup", command, "in.jsonl", *output]
-        terminal = {**kept_environment(), "TERM": "xterm"}
+        words = [*COMMAND, command, "in.jsonl", *output]
+        terminal = {**clean_environment(), "TERM": "xterm"}
         with subprocess.Popen(words, cwd=tmp_path, stdout=screen, stderr=screen, env=terminal) as run:
             os.close(screen)
             shown.append(b"\x1b[?25l" in b"".join(iter(partial(read, keyboard), b"")))
@@ -175,7 +177,7 @@ def read(terminal: int) -> bytes:
         return b""
 
 
-def test_scores_in_tables_have_four_digits(program: Program, tmp_path: Path) -> None:
+def test_scores_in_tables_have_four_digits(python: Run, tmp_path: Path) -> None:
     """Lines had them, Parquet had all digits of a float."""
     code = (
         "import sys; import pyarrow as pa; from pyarrow import parquet\n"
@@ -187,56 +189,26 @@ def test_scores_in_tables_have_four_digits(program: Program, tmp_path: Path) -> 
         "main()\n"
         "print(*parquet.read_table('out.parquet')['neardup_similarity'].to_pylist())\n"
     )
-    done = program.code(code, cwd=tmp_path)
+    done = python("-c", code)
     (score,) = done.stdout.split()
     assert 0.8 < float(score) < 1, done.stderr
     assert len(score) <= len("0.9681")
 
 
-def test_topics_create_says_that_a_topic_keeps_its_partitions(program: Program) -> None:
-    """It said "was there" of a topic with other partitions than the settings name."""
-    code = (
-        "from types import SimpleNamespace as Of\n"
-        "from neardup_workers.running.commands import topics\n"
-        "if hasattr(topics, '__path__'):\n"
-        "    from neardup_workers.running.commands.topics import making as topics\n"
-        "from neardup_workers.outside.settings.kafka import StreamSettings\n"
-        "settings = StreamSettings(window_seconds=100.0, documents_partitions=8, lateness_seconds=600.0)\n"
-        "plans = {plan.name: plan for plan in topics.topic_plans(settings)}\n"
-        "def describe(name):\n"
-        "    plan = plans[name]\n"
-        "    number = 3 if name.endswith('documents') else plan.partitions\n"
-        "    return Of(partitions=number, configs={**plan.configs, 'min.insync.replicas': '2'}, replication=3)\n"
-        "admin = Of(nodes=lambda: 3, create_topics=lambda specs: [], describe=describe)\n"
-        "bounds = lambda name, **given: {}\n"
-        "topics.connect = lambda settings: Of(admin=admin, close=lambda: None, bounds=bounds, **vars(admin))\n"
-        "topics.fail_if_owned = topics.fail_if_lost = topics.agree = lambda *given: ''\n"
-        "topics.create(settings)\n"
-    )
-    done = program.code(code)
-    (documents, *others) = done.stdout.decode().splitlines()
-    assert documents.startswith("documents: was there with 3 partitions, and keeps them; the settings say 8"), (
-        done.stderr
-    )
-    assert [line for line in others if not line.endswith(": was there")] == []
-
-
-def test_the_front_page_has_the_order_of_a_reader(program: Program) -> None:
+def test_the_front_page_has_the_order_of_a_reader() -> None:
     """What it is and how it is used comes first; it broke off for tables of benchmarks before Kafka."""
-    page = (program.tree / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")] == [
         "Install", "A session", "Over HTTP", "On Kafka", "In Python", "How it works", "Schemes", "Limits",
         "Compared with other libraries",
     ]  # fmt: skip
 
 
-def test_another_setting_is_named_where_a_fingerprint_differs(program: Program, tmp_path: Path) -> None:
+def test_another_setting_is_named_where_a_fingerprint_differs(neardup: Run, python: Run, tmp_path: Path) -> None:
     """It showed two fingerprints of 32 digits, and not the setting to change."""
     line = b'{"id": "a", "text": "a text of some words"}\n'
-    kept = program.run(
-        "run", "--threshold", ".7", "--window-seconds", "60", "--keep", "w", "-", input=line, cwd=tmp_path
-    )
-    done = program.run("run", "--window-from", "w", "--k", "6", "-", input=line, cwd=tmp_path)
+    kept = neardup("run", "--threshold", ".7", "--window-seconds", "60", "--keep", "w", "-", stdin=line)
+    done = neardup("run", "--window-from", "w", "--k", "6", "-", stdin=line)
     assert (kept.returncode, done.returncode) == (0, 9)
     assert b"(k is 6, but was the default; threshold is 0.8, but was 0.7)" in b" ".join(done.stderr.split())
     code = (
@@ -245,8 +217,7 @@ def test_another_setting_is_named_where_a_fingerprint_differs(program: Program, 
         "from neardup_workers.outside.settings.serve import ServeSettings\n"
         "for seed in (1, 2):\n"
         "    config = ServeSettings(seed=seed)\n"
-        "    more = {} if 'config' not in Log.__init__.__annotations__ else {'config': config}\n"
-        "    Log(Path('state'), {'signing': config.signing_fingerprint}, 'normal', **more).close()\n"
+        "    Log(Path('state'), {'signing': config.signing_fingerprint}, 'normal', config=config).close()\n"
     )
-    done = program.code(code, cwd=tmp_path)
+    done = python("-c", code)
     assert b"with another signing (seed is 2, but was 1): start with the settings" in done.stderr

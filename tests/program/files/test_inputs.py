@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from program import Program
+from command import Run
 
 HEAD = b"From: a@example.org\nSubject: one\nContent-Type: text/html; charset=utf-8\n\n"
 MAIL = HEAD + b"<p>The harbour%s is open again."
@@ -16,40 +16,39 @@ from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.readers import lines as reader
 from neardup_workers.outside.readers.formats import FORMATS
 content = b"{}\\n" + b"\\n" * 600_000 + b"\\r\\n" * 400_000 + b"{}\\n"
-singly = getattr(reader, "flattened", iter)  # 0.1.0 has no runs of lines
-lines = list(singly(FORMATS["lines"].read([content], Fields(), 1 << 20)))
+lines = list(reader.flattened(FORMATS["lines"].read([content], Fields(), 1 << 20)))
 print(len(lines), lines[-1].number, b"".join(line.raw + line.end for line in lines) == content)
 """
 
 
-def test_a_file_that_begins_with_comments_is_read(program: Program, tmp_path: Path) -> None:
+def test_a_file_that_begins_with_comments_is_read(neardup: Run, tmp_path: Path) -> None:
     """A page with 60 comments before its first element hung the program forever, at the choice of its format."""
     (tmp_path / "page.txt").write_bytes(b"<!-- one -->\n" * 60 + b"The harbour is open again, and the ferries run.")
-    done = program.run("run", "page.txt", cwd=tmp_path, timeout=60)
+    done = neardup("run", "page.txt", timeout=60)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("piece", [b" " * 1_000_000, b"<style>" + b"</style" * 150_000], ids=["blanks", "tags"])
-def test_mail_of_markup_takes_linear_time(program: Program, tmp_path: Path, piece: bytes) -> None:
+def test_mail_of_markup_takes_linear_time(neardup: Run, tmp_path: Path, piece: bytes) -> None:
     """A megabyte of blanks, or of tags that do not end, in mail took more than a minute."""
     (tmp_path / "one.eml").write_bytes(MAIL % piece)
-    done = program.run("run", "one.eml", cwd=tmp_path, timeout=20)
+    done = neardup("run", "one.eml", timeout=20)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("unit", ["\u0301\u0323", "\u0f73\u0f74", "\uff9e\u0301"])
-def test_a_text_of_combining_marks_takes_linear_time(program: Program, unit: str) -> None:
+def test_a_text_of_combining_marks_takes_linear_time(neardup: Run, unit: str) -> None:
     """Half a million marks after one letter, of alternating classes, took minutes."""
     line = json.dumps({"id": "one", "text": "a" + unit * 250_000}, ensure_ascii=False).encode()
-    done = program.run("run", "-", input=line, timeout=60)
+    done = neardup("run", "-", stdin=line, timeout=60)
     assert done.returncode == 0, done.stderr
     assert b"refused: 0" in done.stderr
 
 
-def test_a_text_whose_normalised_form_is_too_long_is_refused(program: Program) -> None:
+def test_a_text_whose_normalised_form_is_too_long_is_refused(neardup: Run) -> None:
     """One sign became 18 characters: 4.9 million of them took 1.2 GB."""
     line = json.dumps({"id": "one", "text": "\ufdfa" * 300_000}, ensure_ascii=False).encode()
-    done = program.run("run", "-", input=line, timeout=60)
+    done = neardup("run", "-", stdin=line, timeout=60)
     assert b"text_too_long: 1" in done.stderr
 
 
@@ -69,24 +68,24 @@ print(refused[0], (after - before) / 1_000_000)
 """
 
 
-def test_a_text_whose_normalised_form_is_too_long_takes_little_memory(program: Program) -> None:
+def test_a_text_whose_normalised_form_is_too_long_takes_little_memory(python: Run) -> None:
     """Each character took 245 bytes; its normalised form, 18 code points of 4 bytes, is what is left."""
-    done = program.code(GROWTH)
+    done = python("-c", GROWTH)
     reason, grown = done.stdout.decode().split()
     assert reason == "text_too_long", done.stderr.decode()
     assert float(grown) < 110
 
 
-def test_line_feeds_are_counted_together(program: Program) -> None:
+def test_line_feeds_are_counted_together(python: Run) -> None:
     """A hundred million line feeds in a small compressed file took minutes, because each was a line of its own."""
-    done = program.code(LINE_FEEDS)
+    done = python("-c", LINE_FEEDS)
     assert done.stdout.split() == [b"3", b"1000002", b"True"], done.stderr
 
 
-def test_what_is_too_long_is_refused_with_the_bound(program: Program, tmp_path: Path) -> None:
+def test_what_is_too_long_is_refused_with_the_bound(neardup: Run, tmp_path: Path) -> None:
     """The setting was named, and neither its value nor what the text has."""
     (tmp_path / "in.jsonl").write_text(json.dumps({"id": "a", "text": "x" * 3_000}) + "\n" + "y" * 5_000 + "\n")
     bounds = ("--set", "text_characters_max=2000", "--set", "line_bytes_max=4000")
-    said = program.run("run", "in.jsonl", *bounds, cwd=tmp_path).stderr
+    said = neardup("run", "in.jsonl", *bounds).stderr
     assert b"(it has 3,000 characters, at most 2,000 are read: --set text_characters_max=NUMBER)" in said
     assert b"(at most 4,000 are read: --set line_bytes_max=NUMBER)" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from program import Program
+from command import Run
 
 STORY = b"The harbour was closed on Tuesday because the tide had carried away a part of the wall near the mill. " * 4
 PAGE = b"<html><body><article><h1>A page</h1><p>%s</p></article></body></html>" % STORY
@@ -34,7 +34,7 @@ def chunked(body: bytes, extension: bytes = b"") -> bytes:
     return b"".join(b"%x%b\r\n%b\r\n" % (len(part), extension, part) for part in (body[:100], body[100:]))
 
 
-def test_records_are_read_as_other_readers_of_archives_do(program: Program, tmp_path: Path) -> None:
+def test_records_are_read_as_other_readers_of_archives_do(neardup: Run, tmp_path: Path) -> None:
     """Heads with line feeds alone, extensions of chunks, chunks that are cut off, and charsets as content encodings."""
     head, _, body = answer().partition(b"\r\n\r\n")
     bare = head.replace(b"\r\n", b"\n") + b"\n\n" + body
@@ -49,14 +49,14 @@ def test_records_are_read_as_other_readers_of_archives_do(program: Program, tmp_
         "utf": record(answer(PAGE, "Content-Encoding: UTF-8"), "utf"),
     }
     (tmp_path / "crawl.warc").write_bytes(b"".join(records.values()))
-    done = program.run("dedup", "crawl.warc", "--annotate", *SETTINGS, cwd=tmp_path)
+    done = neardup("dedup", "crawl.warc", "--annotate", *SETTINGS)
     found = {one["id"].rpartition("/")[2]: one["text"] for one in map(json.loads, done.stdout.splitlines())}
     assert list(found) == list(records), done.stderr
     for text in found.values():
         assert " ".join(text.split()) == "A page " + STORY.decode().strip()
 
 
-def test_what_belongs_to_a_dropped_response_is_dropped(program: Program, tmp_path: Path) -> None:
+def test_what_belongs_to_a_dropped_response_is_dropped(neardup: Run, tmp_path: Path) -> None:
     """With ``--warc-drop`` the requests of dropped responses stayed in the archive, before and behind them."""
     near = PAGE.replace(b"<article>", b"<article><p>one</p>")
     (tmp_path / "crawl.warc").write_bytes(
@@ -67,16 +67,16 @@ def test_what_belongs_to_a_dropped_response_is_dropped(program: Program, tmp_pat
         + record(b"fetchTimeMs: 9", "m2", "metadata", WARC_Concurrent_To="<urn:uuid:r2>")
         + record(b"fetchTimeMs: 9", "m1", "metadata", WARC_Concurrent_To="<urn:uuid:r1>")
     )
-    done = program.run("dedup", "crawl.warc", "--warc-out", "out.warc", "--warc-drop", *SETTINGS, cwd=tmp_path)
+    done = neardup("dedup", "crawl.warc", "--warc-out", "out.warc", "--warc-drop", *SETTINGS)
     assert done.returncode == 0, done.stderr
     heads = (tmp_path / "out.warc").read_bytes().split(b"WARC-Record-ID: <urn:uuid:")[1:]
     assert [head[:2] for head in heads] == [b"q1", b"r1", b"m1"]
 
 
-def test_a_page_without_text_is_in_the_rejects_with_its_id(program: Program, tmp_path: Path) -> None:
+def test_a_page_without_text_is_in_the_rejects_with_its_id(neardup: Run, tmp_path: Path) -> None:
     """Such a page was in no output under its own name."""
     empty = b"<html><body></body></html>"
     (tmp_path / "crawl.warc").write_bytes(record(answer(), "r1") + record(answer(empty), "r2"))
-    done = program.run("dedup", "crawl.warc", "--rejects", "rejects.jsonl", *SETTINGS, cwd=tmp_path)
+    done = neardup("dedup", "crawl.warc", "--rejects", "rejects.jsonl", *SETTINGS)
     (rejected,) = map(json.loads, (tmp_path / "rejects.jsonl").read_text().splitlines())
     assert rejected["id"] == "http://a.example/r2", done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from program import Program
+from command import ROOT, Run
 from pyarrow import ipc, parquet
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
@@ -26,43 +26,43 @@ def pairs_of(stdout: bytes) -> list[tuple[str, str]]:
     ids=["damaged", "meta", "csv"],
 )
 def test_a_file_without_an_ending_is_read_as_most_of_its_lines_are(
-    program: Program, tmp_path: Path, lines: list[str]
+    neardup: Run, tmp_path: Path, lines: list[str]
 ) -> None:
     """Not as one text, silently: alone and in a folder."""
     (tmp_path / "part-00000").write_text("\n".join(lines) + "\n")
     for path in ("part-00000", "."):
-        done = program.run("run", path, cwd=tmp_path)
+        done = neardup("run", path)
         assert pairs_of(done.stdout) == PAIR, done.stderr
 
 
-def test_what_looks_like_json_is_refused_or_named(program: Program, tmp_path: Path) -> None:
+def test_what_looks_like_json_is_refused_or_named(neardup: Run, tmp_path: Path) -> None:
     """Lines of other objects are refused; a file that was read as one text, and begins like JSON, is named."""
     (tmp_path / "docs").write_text(json.dumps({"docs": ROWS}))
     (tmp_path / "other").write_text("".join(f"{line.replace('text', 'body')}\n" for line in LINES))
-    done = program.run("run", ".", cwd=tmp_path)
+    done = neardup("run", ".")
     assert b"1 file was read as one text each, and began like JSON: ./docs" in done.stderr
     assert b"lines_other: 1" in done.stderr
 
 
-def test_a_folder_of_tables_holds_no_other_documents(program: Program, tmp_path: Path) -> None:
+def test_a_folder_of_tables_holds_no_other_documents(neardup: Run, tmp_path: Path) -> None:
     """A README next to Parquet files is no document between their rows."""
     (tmp_path / "README.md").write_text(TEXT)
     parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
-    done = program.run("dedup", ".", "--output", "../kept.parquet", cwd=tmp_path)
+    done = neardup("dedup", ".", "--output", "../kept.parquet")
     assert done.returncode == 0, done.stderr
     assert parquet.read_table(tmp_path.parent / "kept.parquet").to_pylist() == ROWS[:1]
     assert b"not_table: 1" in done.stderr
 
 
-def test_a_batch_of_lines_refuses_a_file_of_rows_while_it_reads(program: Program, tmp_path: Path) -> None:
+def test_a_batch_of_lines_refuses_a_file_of_rows_while_it_reads(neardup: Run, tmp_path: Path) -> None:
     """Not after the whole run, when the pairs are printed."""
     (tmp_path / "in.jsonl").write_text("\n".join(LINES))
-    done = program.run("batch", "in.jsonl", "--output", "kept.parquet", cwd=tmp_path)
+    done = neardup("batch", "in.jsonl", "--output", "kept.parquet")
     assert (done.returncode, done.stdout) == (2, b""), done.stderr
     assert b"in.jsonl is neither" in done.stderr
 
 
-def test_views_of_arrow_go_to_parquet(program: Program, tmp_path: Path) -> None:
+def test_views_of_arrow_go_to_parquet(neardup: Run, tmp_path: Path) -> None:
     """Arrow chooses no rows of views; before, a traceback ended the run."""
     types = pa.schema({"id": pa.string(), "text": pa.string_view()})
     with pa.OSFile(str(tmp_path / "in.arrow"), "wb") as file, ipc.new_file(file, types) as writer:
@@ -71,12 +71,12 @@ def test_views_of_arrow_go_to_parquet(program: Program, tmp_path: Path) -> None:
                 [pa.array([row[name] for row in ROWS], types.field(name).type) for name in types.names], types
             )
         )
-    done = program.run("dedup", "in.arrow", "--output", "kept.parquet", cwd=tmp_path)
+    done = neardup("dedup", "in.arrow", "--output", "kept.parquet")
     assert done.returncode == 0, done.stderr
     assert parquet.read_table(tmp_path / "kept.parquet").to_pylist() == ROWS[:1]
 
 
-def test_a_file_of_arrow_without_a_schema_at_its_beginning_is_read(program: Program, tmp_path: Path) -> None:
+def test_a_file_of_arrow_without_a_schema_at_its_beginning_is_read(neardup: Run, tmp_path: Path) -> None:
     """As Polars writes it: only the end of the file has the schema; from a pipe as well."""
     table = pa.Table.from_pylist(ROWS)
     with pa.OSFile(str(tmp_path / "in.arrow"), "wb") as file, ipc.new_file(file, table.schema) as writer:
@@ -86,18 +86,18 @@ def test_a_file_of_arrow_without_a_schema_at_its_beginning_is_read(program: Prog
     content = content[:8] + b"\4" + bytes(7 + size) + content[16 + size :]
     (tmp_path / "in.arrow").write_bytes(content)
     for path in ("in.arrow", "-"):
-        done = program.run("run", path, cwd=tmp_path, input=content if path == "-" else b"")
+        done = neardup("run", path, stdin=content if path == "-" else b"")
         assert pairs_of(done.stdout) == PAIR, done.stderr
 
 
-def test_records_that_cannot_be_written_are_a_sentence(program: Program) -> None:
+def test_records_that_cannot_be_written_are_a_sentence(neardup: Run) -> None:
     """The device is always full."""
-    crawl = program.tree / "docs" / "examples" / "crawl.warc.gz"
-    done = program.run("dedup", crawl, "--warc-out", "/dev/full", "-q")
+    crawl = ROOT / "docs" / "examples" / "crawl.warc.gz"
+    done = neardup("dedup", crawl, "--warc-out", "/dev/full", "-q")
     assert (done.returncode, b"Traceback" in done.stderr) == (4, False), done.stderr
 
 
-def test_a_reader_that_fails_ends_its_file_alone(program: Program, tmp_path: Path) -> None:
+def test_a_reader_that_fails_ends_its_file_alone(python: Run, tmp_path: Path) -> None:
     """Whatever it raises: the next file is read, and the summary counts it."""
     (tmp_path / "a.json").write_text(f"[{LINES[0]}]")
     (tmp_path / "b.jsonl").write_text("\n".join(LINES))
@@ -111,6 +111,6 @@ formats.FORMATS["array"] = formats.FORMATS["array"]._replace(read=fails)
 sys.argv = ["neardup", "run", "a.json", "b.jsonl"]
 main()
 """
-    done = program.code(code, cwd=tmp_path)
+    done = python("-c", code)
     assert pairs_of(done.stdout) == PAIR, done.stderr
     assert b"reader_failed: 1" in done.stderr

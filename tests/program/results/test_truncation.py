@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from program import Program
+from command import Run
 
 WORDS = [f"{n * 7919 % 99991:05d}" for n in range(6_000)]
 PAIRS = """
@@ -36,17 +36,17 @@ def one_large_cluster(edits: int, members: int, others: int) -> list[str]:
     return texts
 
 
-def test_a_cluster_with_most_of_the_pairs_keeps_them(program: Program, tmp_path: Path) -> None:
+def test_a_cluster_with_most_of_the_pairs_keeps_them(python: Run, tmp_path: Path) -> None:
     """Where one cluster of 500 has nearly all pairs, the limits of candidates lose less than one pair in a thousand."""
     path = tmp_path / "texts"
     path.write_text("\n".join(one_large_cluster(edits=3, members=500, others=1_000)))
-    with_limits, without = map(int, program.code(PAIRS, path).stdout.split())
+    with_limits, without = map(int, python("-c", PAIRS, path).stdout.split())
     assert without > 50_000
     assert with_limits > 0.999 * without
 
 
-def test_near_copies_of_one_text_have_one_original(program: Program, tmp_path: Path) -> None:
+def test_near_copies_of_one_text_have_one_original(neardup: Run, tmp_path: Path) -> None:
     """The first document of a cluster of 3,000 is still compared with the last one."""
     lines = [json.dumps({"id": str(n), "text": t}) for n, t in enumerate(one_large_cluster(1, 3_000, 0))]
-    done = program.run("dedup", "-", "-q", input="\n".join(lines).encode())
+    done = neardup("dedup", "-", "-q", stdin="\n".join(lines).encode())
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["0"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from program import Program
+from command import Run
 
 FEED = b"""<rss version="2.0"><channel><title>News</title><item><guid isPermaLink="false">7</guid><title>Rain</title>
 <link>/7</link><description>Heavy rain is expected along the northern coast from Friday.</description></item></channel>
@@ -44,8 +44,8 @@ def moving() -> Iterator[str]:
         thread.join()
 
 
-def test_a_number_as_guid_names_one_item_wherever_the_feed_redirects(program: Program, moving: str) -> None:
+def test_a_number_as_guid_names_one_item_wherever_the_feed_redirects(neardup: Run, moving: str) -> None:
     """The id follows the address that was given; links are relative to the address that answered."""
-    polls = [json.loads(program.run("feed", "--allow-private", moving).stdout) for _ in range(2)]
+    polls = [json.loads(neardup("feed", "--allow-private", moving).stdout) for _ in range(2)]
     assert [poll["id"] for poll in polls] == [f"{moving}#7"] * 2
     assert {poll["url"] for poll in polls} == {moving.removesuffix("feed") + "7"}

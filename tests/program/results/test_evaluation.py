@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from program import Program
+from command import Run
 
 # So many shingles that a text with one character more has the same sketch.
 LONG = " ".join(str(n * n * 7919) for n in range(4_000))
@@ -22,10 +22,7 @@ COUNTING = """
 import sys
 from types import SimpleNamespace
 from neardup import Document
-try:
-    from neardup_workers.doing.session import token_order as learn_order
-except ImportError:
-    from neardup_workers.running.commands import learn_order
+from neardup_workers.doing.session import token_order as learn_order
 from neardup_workers.outside.settings.files import Settings
 calls, plain = [], learn_order.wrong_values
 learn_order.wrong_values = lambda *given, **named: calls.append(1) or plain(*given, **named)
@@ -49,32 +46,32 @@ def lines(path: Path, texts: list[str]) -> Path:
     return path
 
 
-def test_an_estimate_of_one_between_different_texts_is_no_copy(program: Program, tmp_path: Path) -> None:
+def test_an_estimate_of_one_between_different_texts_is_no_copy(neardup: Run, tmp_path: Path) -> None:
     """``evaluate`` counts only documents of equal content as copies; a pair of two contents is no link between them."""
     texts = lines(tmp_path / "texts.jsonl", [LONG, LONG + "!", LONG])
     pairs = tmp_path / "pairs.jsonl"
-    pairs.write_bytes(program.run("run", texts, "-q").stdout)
+    pairs.write_bytes(neardup("run", texts, "-q").stdout)
     found = [json.loads(line) for line in pairs.read_text().splitlines()]
     assert [(pair["older"], pair["newer"]) for pair in found] == [("0", "1"), ("0", "2")]
     (tmp_path / "truth.csv").write_text("a,b,jaccard\n0,1,0.9999\n")
-    judged = program.run("evaluate", pairs, "--truth", tmp_path / "truth.csv", "--json")
+    judged = neardup("evaluate", pairs, "--truth", tmp_path / "truth.csv", "--json")
     result = json.loads(judged.stdout)
     assert (result["copies"], result["confusion"]["true_positives"]) == (1, 1)
 
 
-def test_the_adjusted_rand_index_of_pairs_compares_with_what_they_join(program: Program) -> None:
+def test_the_adjusted_rand_index_of_pairs_compares_with_what_they_join(python: Run) -> None:
     """A cluster that holds exactly what chains of known pairs join has an index of 1; pairs count as they are."""
-    assert program.code(RAND).stdout.split() == [b"1.0", b"0.667"]
+    assert python("-c", RAND).stdout.split() == [b"1.0", b"0.667"]
 
 
-def test_the_advice_on_shingles_claims_nothing_about_pairs_of_real_texts(program: Program, tmp_path: Path) -> None:
+def test_the_advice_on_shingles_claims_nothing_about_pairs_of_real_texts(neardup: Run, tmp_path: Path) -> None:
     """``tune --sample`` says what independent characters would do, and how many pairs of the sample share a shingle."""
-    shown = program.run("tune", "--sample", lines(tmp_path / "news.jsonl", list(NEWS))).stdout.decode()
+    shown = neardup("tune", "--sample", lines(tmp_path / "news.jsonl", list(NEWS))).stdout.decode()
     flat = re.sub(r"[│┃\s]+", " ", shown)
     assert "unrelated pairs" not in flat
     assert "if characters were independent; 100% do in the sample" in flat
 
 
-def test_the_documents_read_ahead_are_checked_once(program: Program) -> None:
+def test_the_documents_read_ahead_are_checked_once(python: Run) -> None:
     """An order is learned from a sample without checking the whole sample once a document."""
-    assert program.code(COUNTING).stdout.split() == [b"1", b"True"]
+    assert python("-c", COUNTING).stdout.split() == [b"1", b"True"]

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from program import Program
+from command import Run
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 BEFORE = b"what was here before"
@@ -43,15 +43,15 @@ def held(folder: Path) -> set[bytes]:
     ids=["refused", "strict", "no window"],
 )
 def test_an_output_of_a_command_that_fails_is_as_it_was(
-    program: Program, folder: Path, arguments: list[str], code: int
+    neardup: Run, folder: Path, arguments: list[str], code: int
 ) -> None:
     """Whenever it fails: before the first line or in the middle."""
-    done = program.run(*arguments, cwd=folder)
+    done = neardup(*arguments)
     assert done.returncode == code, done.stderr
     assert held(folder) == {BEFORE}
 
 
-def test_a_device_and_a_pipe_stay_what_they_are(program: Program, folder: Path) -> None:
+def test_a_device_and_a_pipe_stay_what_they_are(neardup: Run, folder: Path) -> None:
     """They are written in place; a link stays, and a file keeps its permissions."""
     os.mkfifo(folder / "pipe")
     found: list[bytes] = []
@@ -62,7 +62,7 @@ def test_a_device_and_a_pipe_stay_what_they_are(program: Program, folder: Path) 
     (folder / "target").chmod(0o640)
     (folder / "link").symlink_to("target")
     names = ["--keep", "null", "-o", "pipe", "--verdicts", "link"]
-    done = program.run("dedup", "in.jsonl", "-q", *names, cwd=folder)
+    done = neardup("dedup", "in.jsonl", "-q", *names)
     if done.returncode:
         (folder / "pipe").write_bytes(b"")
     reading.join()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pyarrow
-from program import Program
+from command import Run
 
 # Counts the bytes that readers search, copy or decompress. Patterns, buffers and decompressors of their modules are
 # replaced by ones that count. Where a library does the work, the calls of functions are counted.
 COUNTED = """
-import importlib, json, pkgutil, re, sys, types, zlib, zstandard
+import importlib, json, pkgutil, re, sys, zlib
 from backports import zstd
 import neardup_workers.outside.readers as rooms
 from neardup.pairs.json_lines import Fields
@@ -76,19 +76,12 @@ class Zstd:
     def ZstdDecompressor(self, *given):
         return Member(zstd.ZstdDecompressor(*given))
 
-class Zstandard:  # of earlier versions
-    def __getattr__(self, name):
-        return getattr(zstandard, name)
-    def ZstdDecompressor(self, *given, **options):
-        context = zstandard.ZstdDecompressor(*given, **options)
-        return types.SimpleNamespace(decompressobj=lambda *given: Member(context.decompressobj(*given)))
-
 def bytes_(*values):
     made = bytes(*values)
     count(len(made))
     return made
 
-compression.zlib, compression.zstd, compression.zstandard = Zlib, Zstd(), Zstandard()
+compression.zlib, compression.zstd = Zlib, Zstd()
 modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(rooms.__path__, rooms.__name__ + ".")]
 for module in modules:
     for name, value in list(vars(module).items()):
@@ -123,13 +116,8 @@ def calls(read):
     return counting
 
 READERS = {name: through(name) for name in ("lines", "array", "csv", "tsv", "mbox", "warc")}
-def mail(content):
-    try:
-        return FORMATS["mail"].document(content, "name", lambda *given: None)
-    except TypeError:  # of an earlier version
-        return FORMATS["mail"].document(content, "name")
-
-READERS |= {"mail": mail, "compressed": archive}
+READERS["mail"] = lambda content: FORMATS["mail"].document(content, "name", lambda *given: None)
+READERS["compressed"] = archive
 READERS |= {name: calls(through(name)) for name in ("arrow", "parquet")}
 READERS["zstandard"] = archive
 READERS["feed"] = calls(lambda content: parse(content, "http://127.0.0.1/feed", "application/rss+xml"))
@@ -194,10 +182,10 @@ def arrow_pieces() -> tuple[str, tuple[str, ...]]:
     return head.decode("latin-1"), (sink.decode("latin-1"),)
 
 
-def test_the_work_of_every_reader_grows_as_its_input_does(program: Program) -> None:
+def test_the_work_of_every_reader_grows_as_its_input_does(python: Run) -> None:
     """An archive of heads without an end, and one of beginnings of gzip, took time by the square of their size."""
     readers = {**PIECES, "arrow": arrow_pieces()}
-    done = program.code(COUNTED, json.dumps(readers))
+    done = python("-c", COUNTED, json.dumps(readers))
     assert not done.returncode, done.stderr.decode()
     found: dict[str, list[int]] = json.loads(done.stdout)
     assert len(found) == sum(len(pieces) for _, pieces in readers.values())
@@ -206,13 +194,13 @@ def test_the_work_of_every_reader_grows_as_its_input_does(program: Program) -> N
     assert [(name, *counts) for name, counts in found.items() if counts[1] > 5 * counts[0] + 32_000] == []
 
 
-def test_blanks_after_an_array_may_come_later(program: Program) -> None:
+def test_blanks_after_an_array_may_come_later(python: Run) -> None:
     """A pipe brought them in a block of their own, and the array counted as damaged."""
     source = """
 from neardup_workers.outside.readers.json.array import array_lines
 for blocks in ([b'[{"a":1}]', b"\\n"], [b'[{"a"', b":1}", b" ]", b" ", b"\\n"], [b"[1]", b"x"]):
     print(*((line.raw.decode(), line.reason) for line in array_lines(blocks, 99)))
 """
-    done = program.code(source)
+    done = python("-c", source)
     expected = ["('{\"a\":1}', '')", "('{\"a\":1}', '')", "('1', '') ('x', 'array_damaged')"]
     assert done.stdout.decode().splitlines() == expected, done.stderr

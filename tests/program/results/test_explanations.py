@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from program import Program
+from command import Run
 
 EXPLAINED = """
 import json
@@ -19,8 +19,8 @@ print(json.dumps([[pair[:2] for pair in pairs], why]))
 """
 
 
-def test_a_copy_that_a_later_copy_replaced_is_named(program: Program) -> None:
+def test_a_copy_that_a_later_copy_replaced_is_named(python: Run) -> None:
     """No probe reached a limit: the copy made the pair, and a later copy stands in the buckets for both today."""
-    pairs, why = json.loads(program.code(EXPLAINED).stdout)
+    pairs, why = json.loads(python("-c", EXPLAINED).stdout)
     assert pairs == [["a", "copy"], ["copy", "b"], ["copy", "later"], ["b", "c"]]
     assert why == [["copy", "copy"], ["pair", None], ["copy", "b"]]
