@@ -24,7 +24,14 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.arrivals import ArrivalRows
-from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
+from neardup_workers.outside.topics.links import (
+    NO_PROGRESS,
+    LinkMessage,
+    Links,
+    decode_links,
+    encode_links,
+    similarity_steps,
+)
 from neardup_workers.outside.topics.names import FILTER, LINK, names_of
 from neardup_workers.outside.topics.rules import judge, judge_together, refusal, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
@@ -54,6 +61,13 @@ def test_links_come_back_as_they_were(pairs: int, seed: int) -> None:
     assert found[1:] == sent[1:]
     for one, other in zip(found.links, sent.links, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_links_round_as_verdicts_of_one_process_do() -> None:
+    """These keep ``float32``, in which .44035 is less: they show .4403."""
+    similarities = np.array([0.44035, 0.40625, 0.75])
+    shown = [round(one, 4) for one in similarities.astype(np.float32).tolist()]
+    assert (similarity_steps(similarities) / 10_000).tolist() == shown == [0.4403, 0.4062, 0.75]
 
 
 def test_progress_follows_the_last_pair() -> None:

@@ -60,8 +60,8 @@ def join_links(parts: list[Links]) -> Links:
 
 
 def similarity_steps(similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
-    """Return similarities in [0, 1] in steps."""
-    return np.rint(similarities * SIMILARITY_STEPS).astype(np.uint16)
+    """Return similarities in [0, 1] in steps, rounded from ``float32`` as one process rounds those of its verdicts."""
+    return np.rint(similarities.astype(np.float32).astype(np.float64) * SIMILARITY_STEPS).astype(np.uint16)
 
 
 def encode_links(message: LinkMessage, fingerprint: str) -> Iterator[bytes]:
