@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import itertools
+import random
 
 import numpy as np
 import orjson
@@ -10,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup import Config
+from neardup import Config, Document, Matcher, Signer
 from neardup.documents.document import REASONS
-from neardup.pairs.pair_rule import Matches
+from neardup.pairs.pair_rule import NO_MATCHES, Matches
+from neardup.pairs.pipeline import match_step
 from neardup_workers.outside.topics.messages import (
     DEAD_BYTES_MAX,
     DEAD_KEY_BYTES_MAX,
@@ -71,6 +74,23 @@ def test_a_candidate_says_all_of_a_pair() -> None:
         "older": "a", "newer": "bé", "similarity": 0.8765, "buckets": 3, "scheme": "one_permutation",
         "older_timestamp": 1.5, "newer_timestamp": 2.0, "generation": "0123456789ab",
     }  # fmt: skip
+
+
+def test_pairs_together_are_encoded_as_each_alone() -> None:
+    """Whatever the ids are, and with lists of passages, which name the older text, too."""
+    rng = random.Random(1)
+    one, two, *others = ([f"w{rng.randrange(10**6)}" for _ in range(40)] for _ in range(9))
+    texts = [[*others[0], *one, *others[1], *two], [*two, *others[2], *one], [*one, *others[3], *two, *others[4]]]
+    ids = ['a"},{"older":"b', '},{"older":"', '{"older":"\\']
+    config = Config(scheme="parts")
+    batch = Signer(config).sign([Document(id_, " ".join(text)) for id_, text in zip(ids, texts, strict=True)]).batch
+    matches = match_step(Matcher(config), batch)
+    found = encode_candidates(matches, ENVELOPE)
+    assert found == [encode_candidates(matches.select(np.array([i])), ENVELOPE)[0] for i in range(3)]
+    values = [orjson.loads(value) for _, value in found]
+    assert {(value["older"], value["newer"]) for value in values} == set(itertools.combinations(ids, 2))
+    assert all(len(value["passages"]) == 2 for value in values)
+    assert encode_candidates(NO_MATCHES, ENVELOPE) == []
 
 
 def test_a_removal_notice_says_the_id() -> None:

@@ -35,6 +35,9 @@ MESSAGE_REASONS = {
 REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
 _SEPARATOR = SEPARATOR.encode()
+# The values of pairs are encoded at once, in a tenth of the time, and divided here: within a string a quote has a
+# backslash before it, and "older" of a passage is a list.
+_PAIR = b'{"older":"'
 
 
 class Envelope(NamedTuple):
@@ -82,18 +85,22 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
     if matches.collections is not None:
         newer_ids = list(map(full_id, matches.newer, matches.collections))
     columns = zip(
-        newer_ids, matches.older, matches.newer, np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.older, matches.newer, np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
         matches.buckets.tolist(), (matches.older_times / _MICROSECONDS).tolist(),
         (matches.newer_times / _MICROSECONDS).tolist(), shared_values(matches), strict=True,
     )  # fmt: skip
-    out = []
-    for full, older, newer, similarity, buckets, older_time, newer_time, shared in columns:
-        value = {
+    values = orjson.dumps([
+        {
             "older": older, "newer": newer, "similarity": similarity, "buckets": buckets, "scheme": envelope.scheme,
             "older_timestamp": older_time, "newer_timestamp": newer_time, "generation": envelope.generation, **shared,
-        }  # fmt: skip
-        out.append((key_of(full.encode(), separate=matches.collections is not None), orjson.dumps(value)))
-    return out
+        }
+        for older, newer, similarity, buckets, older_time, newer_time, shared in columns
+    ])  # fmt: skip
+    if not newer_ids:
+        return []
+    keys = (key_of(full.encode(), separate=matches.collections is not None) for full in newer_ids)
+    parts = values[len(b"[" + _PAIR) : -len(b"}]")].split(b"}," + _PAIR)
+    return [(key, b"%s%s}" % (_PAIR, part)) for key, part in zip(keys, parts, strict=True)]
 
 
 def encode_removal(id_: bytes, envelope: Envelope, *, separate: bool = False) -> tuple[bytes, bytes]:
