@@ -360,12 +360,12 @@ class Deduplicator:
         self, documents: Iterable[Document], signer: Signer,
         answer: Callable[[list[Document], Signed], Iterable[_T]], name: str,
     ) -> list[_T]:  # fmt: skip
-        sign = partial(signer.sign, unread=(unread := UnreadTimes()))
-        return self._answers(chunks(documents), sign, answer, name, list, unread, signer.fill_again)
+        return self._answers(chunks(documents), signer.sign, answer, name, list, UnreadTimes(), signer.fill_again)
 
     def _answers(
-        self, parts: Iterable[_P], sign: Callable[[_P], Signed], answer: Callable[[_P, Signed], Iterable[_T]],
-        name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes, done: Callable[[Signed], None] = Signer.keep,
+        self, parts: Iterable[_P], sign: Callable[[_P, UnreadTimes], Signed],
+        answer: Callable[[_P, Signed], Iterable[_T]], name: str, joined: Callable[[list[_T]], _R], unread: UnreadTimes,
+        done: Callable[[Signed], None] = Signer.keep,
     ) -> _R:  # fmt: skip
         """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
         refusals: list[Refusal] = []
@@ -373,7 +373,7 @@ class Deduplicator:
         first = 0
         try:
             for part in parts:
-                signed = sign(part)
+                signed = sign(part, unread)
                 if self._now is not None:
                     signed = signed._replace(batch=without_future(signed.batch, self._now(), unread))
                 if signed.refusals:

@@ -17,6 +17,7 @@ from neardup.documents.ids import (
     has_separator,
     salts,
     separated_keys,
+    strings_at,
 )
 from neardup.errors import ConfigError
 from neardup.machine.compile import inlined, kernel
@@ -65,11 +66,8 @@ class Batch(NamedTuple):
         return Evidence(self.fixed, self.ragged, self.ragged_starts)
 
     def ids_at(self, rows: npt.NDArray[np.integer]) -> list[str]:
-        """The ids of some rows, as strings. In a flood the same few rows repeat: each is decoded once."""
-        distinct = [*dict.fromkeys(wanted := rows.tolist())]
-        data, bounds = self.ids.tobytes(), self.id_starts.tolist()
-        decoded = {row: data[bounds[row] : bounds[row + 1]].decode() for row in distinct}
-        return [*map(decoded.__getitem__, wanted)]
+        """The ids of some rows, as strings."""
+        return strings_at(self.ids.data, self.id_starts[rows].tolist(), self.id_starts[rows + 1].tolist())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make_batch, (*self[:4], self.evidence)  # read-only again: another mix would compile the kernels
@@ -333,15 +331,17 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
 def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys. ``used`` are items
     that are no longer needed: their columns are filled again if they have the right length."""
-    scheme = SCHEMES[config.scheme]
-    plan: Any = config.plan
-    if config.separate or not scheme.banded:
+    if config.separate or not SCHEMES[config.scheme].banded:
         return table_items(batch, bucket_keys(batch, config))
-    seeds, items = band_seeds(plan.tuning.bands, plan.seed), used
-    if items is None or not (items.fixed is batch.fixed and items.ids is batch.ids and items.times is batch.times):
-        items = _blank_items(batch, len(seeds) * len(batch.times), 0, used)
-    _fill_banded(batch, seeds, *items[:6])
+    items = _blank_items(batch, config.tuning.bands * len(batch.times), 0, used)
+    fill_banded(batch, config, items)
     return items
+
+
+def fill_banded(batch: Batch, config: Config, items: Items) -> None:
+    """Fill in the items of a batch again, which are of its columns; of a banded scheme without collections."""
+    plan: Any = config.plan
+    _fill_banded(batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6])
 
 
 def table_items(batch: Batch, keys: Keys) -> Items:

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import HALF, RELATIONS, SIGNALS, CollectionPair, Pair, Relation
-from neardup.documents.ids import bare_ids, collections_of
+from neardup.documents.ids import bare_ids, collections_of, strings_at
 from neardup.machine.compile import inlined, kernel
 from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME, BandTable, Candidates
+from neardup.window.views import name_pairs
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
@@ -348,8 +349,8 @@ def orient(arrived: Matches) -> Matches:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
     """
     older, newer, older_times, newer_times, _, _, shared, *_ = arrived
-    swap = np.empty(len(newer), np.bool_)
-    if not _turned(older_times, newer_times, swap):
+    swap = (newer_times < older_times) & (newer_times != NO_TIME) & (older_times != NO_TIME)
+    if not swap.any():
         return arrived
     older, newer = list(older), list(newer)
     for i in np.flatnonzero(swap).tolist():
@@ -357,16 +358,6 @@ def orient(arrived: Matches) -> Matches:
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
     swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
     return swapped._replace(collections=arrived.collections, signals=arrived.signals)
-
-
-@kernel("const i64[], const i64[], bool[]", direct=True)
-def _turned(older, newer, swap):
-    """Mark the pairs whose newer document has the earlier time; return how many there are."""
-    count = 0
-    for i in range(len(swap)):
-        swap[i] = newer[i] < older[i] and newer[i] != NO_TIME and older[i] != NO_TIME
-        count += swap[i]
-    return count
 
 
 def named(
@@ -383,8 +374,16 @@ def named(
         pairs: what else is known of them.
         separate: ids are full ids, of collections.
     """
-    older, newer = table.ids(slots), batch.ids_at(items)
-    matches = orient(Matches(older, newer, table.times(slots), batch.times[items], *pairs[4:]))
+    bounds, older_times, newer_times = (
+        np.empty((4, m := len(items)), np.int64),
+        np.empty(m, np.int64),
+        np.empty(m, np.int64),
+    )
+    turned = name_pairs(table.store, slots, items, batch.id_starts, batch.times, bounds, older_times, newer_times)
+    first, end, begin, last = bounds.tolist()
+    older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
+    arrived = Matches(older, newer, older_times, newer_times, *pairs[4:])
+    matches = orient(arrived) if turned else arrived
     return matches.within_collections() if separate else matches
 
 

@@ -88,6 +88,7 @@ class Matcher:
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._own: StreamRows | None = None  # of the last call of ``slices``; and once they are read, to fill again
         self._used: StreamRows | None = None
+        self._fills_again = self.scheme.banded and not config.separate
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
@@ -108,7 +109,7 @@ class Matcher:
         """
         used, self._used = self._used, None  # a call before the last slice makes its own
         rows = stream_rows(batch, self.config, removals, references, used)
-        self._own = rows if self.scheme.banded else None
+        self._own = rows if self._fills_again and removals is None else None
         return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
     def slices_of(
@@ -116,20 +117,19 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        items = rows.items_of(self.shard, by_content=self.scheme.by_content)
-        table, size, end, settled = self.table, rows.batch.size, first, self.shard.settled
-        is_plain = self.rarity is None
-        find = table.probe_add if is_plain else partial(self.probe_add, rows.batch)
+        items, shard = rows.items_of(self.shard, by_content=self.scheme.by_content), self.shard
+        table, size, end, settled = self.table, len(items.times), first, shard.settled if shard.grown else 0
+        find = table.probe_add if self.rarity is None else partial(self.probe_add, rows.batch)
         while True:
-            shared = self.shard.fewest(table.oldest), table.limits
+            shared = shard.fewest(table.oldest) if shard.grown else shard.of, table.limits
             if shared != self._shared:
                 table.limits = shared_limits(self._limits, *shared)
                 self._shared = shared[0], table.limits
             candidates = find(
                 items, probe=probe, add=add, first=end, candidates_max=candidates_max, settled=settled
             )  # fmt: skip
-            judged = self._judged(rows, candidates, leads=leads, is_named=named)
-            yield Slice(*judged, end := candidates.end, candidates.items)
+            end = candidates.end
+            yield self._judged(rows, candidates, leads=leads, is_named=named)
             if end == size:
                 if rows is self._own:
                     self._used, self._own = rows, None
@@ -157,13 +157,12 @@ class Matcher:
         """Divide the documents that come next among more shards. What undoes the step restores ``shard``."""
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
 
-    def _judged(
-        self, read: StreamRows, candidates: Candidates, *, leads: bool, is_named: bool
-    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses, Leads]:
+    def _judged(self, read: StreamRows, candidates: Candidates, *, leads: bool, is_named: bool) -> Slice:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
-        if not len(candidates.items):
-            return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES, NO_LEADS
+        probed, every_slot, *_, end = candidates
+        if not len(probed):
+            return Slice(NO_MATCHES, probed, every_slot, NO_LOSSES, NO_LEADS, end, probed)
         batch = read.batch
         common = self.common(batch, candidates.items, candidates.slots)
         judged = judge(
@@ -188,9 +187,9 @@ class Matcher:
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
         if not len(met):
-            return pairs, items, slots, losses, NO_LEADS
-        every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
-        return pairs, items, slots, losses, self._leads(batch, every.select(met))
+            return Slice(pairs, items, slots, losses, NO_LEADS, end, probed)
+        every = Leads(probed, every_slot, judged.similarity, judged.keys)
+        return Slice(pairs, items, slots, losses, self._leads(batch, every.select(met)), end, probed)
 
     def _usable(self, rows: npt.NDArray[np.int64], read: StreamRows, candidates: Candidates) -> npt.NDArray[np.int64]:
         """Those of some candidates, by their positions, that may be pairs or leads."""

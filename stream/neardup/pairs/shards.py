@@ -29,6 +29,7 @@ from neardup.pairs.batches import (
     MICROSECONDS,
     Batch,
     batch_items,
+    fill_banded,
     id_hashes,
     row_keys,
     select,
@@ -181,9 +182,10 @@ def stream_rows(
     have room for is filled in again."""
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
-        items = batch_items(batch, config, None if used is None else used.items)
-        if used is not None and items is used.items and references is used.references:
+        if used is not None and used.batch is batch and used.references is references:
+            fill_banded(batch, config, used.items)
             return used
+        items = batch_items(batch, config, None if used is None else used.items)
         return StreamRows(batch, np.zeros(batch.size, np.bool_), items, references)
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL

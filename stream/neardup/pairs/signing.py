@@ -14,7 +14,7 @@ from neardup.documents.ids import salts, separated_contents
 from neardup.errors import ConfigError
 from neardup.pairs.batches import Batch, bytes_of, make_batch, rows_of, select, sizes_of, sound_columns
 from neardup.pairs.json_lines import Unread
-from neardup.pairs.values import Plain, PlainReader, Sheet, admitted, converted, held_documents, wrong_values
+from neardup.pairs.values import PlainReader, Sheet, admitted, converted, held_documents, wrong_values
 from neardup.schemes.config import Config
 from neardup.schemes.interface import select_ragged
 from neardup.schemes.rows import SCHEMES
@@ -67,22 +67,22 @@ class Signer:
         ``unread`` a list that is not plain becomes what ``converted`` makes of it."""
         if type(documents) is not list and isinstance(documents, DocumentColumns):
             return self._sign_columns(documents)
-        plain = self._plain.read(documents) if self._reads_texts else None
-        if plain is not None:
-            return self._sign_plain(plain)
+        sheet = self._plain.read(documents) if self._reads_texts else None
+        if sheet is not None:
+            return self._sign_plain(sheet)
         if unread is not None and isinstance(documents, list):
             documents[:] = converted(documents, unread)
             return self.sign(documents)
         return self._sign_any(documents)
 
-    def _sign_plain(self, plain: Plain) -> Signed:
+    def _sign_plain(self, sheet: Sheet) -> Signed:
         """The same for plain documents; if all texts are ASCII and usable, on their sheet."""
-        sheet, longest, batch = plain.sheet, plain.longest, plain.sheet.batch
-        if self._sign_ascii is not None and plain.is_ascii and longest <= self.config.text_characters_max:
+        batch, longest = sheet.batch, sheet.longest
+        if self._sign_ascii is not None and sheet.is_ascii and longest <= self.config.text_characters_max:
             shingles, characters, fewest = self._sign_ascii(sheet.read.texts, longest, sheet.signed)
             if fewest and bytes_of(batch) <= self._item_bytes_max:
                 return Signed(batch, [], characters, shingles, sheet)
-        documents = held_documents(plain, self.config.text_characters_max)
+        documents = held_documents(sheet, self.config.text_characters_max)
         signed = self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})
         return signed._replace(sheet=sheet)
 

@@ -244,28 +244,25 @@ class _Columns(NamedTuple):
     id_starts: npt.NDArray[np.int64]
 
 
-class Sheet(NamedTuple):
+class Sheet:
     """The columns of n plain documents, which belong to one call at a time.
 
     ``read`` is what a reader fills in, ``signed`` what a scheme may fill in: sketches of ``width`` bytes, contents,
-    numbers of shingles. ``batch`` is a read-only view of both, if the scheme did.
+    numbers of shingles. ``batch`` is a read-only view of both, if the scheme did. With them the documents themselves,
+    the characters of all texts and of the longest, and whether all are ASCII. The ids are full ids with ``separate``.
     """
 
-    read: _Columns
-    signed: SignedColumns
-    batch: Batch
+    __slots__ = ("batch", "characters", "documents", "is_ascii", "longest", "read", "signed")
 
-
-class Plain(NamedTuple):
-    """Plain documents: they themselves, the sheet that has their ids (with ``separate`` the full ones), times and
-    texts, the characters of all texts and of the longest, and whether all are ASCII. Valid until the sheet is filled
-    again."""
-
-    documents: tuple[Document, ...]
-    sheet: Sheet
-    characters: int
-    longest: int
-    is_ascii: bool
+    def __init__(self, n: int, id_bytes: int, width: int) -> None:
+        texts, ids = RawTexts(*np.empty((3, n), np.int64)), np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
+        self.read = _Columns(np.empty(n, np.int64), texts, ids, np.empty(n + 1, np.int64))
+        fixed, contents, counts = np.empty((n, width), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
+        self.signed: SignedColumns = (fixed, contents, counts)
+        views = ids.view(), self.read.id_starts.view(), self.read.times.view(), contents.view()
+        self.batch = make_batch(*views, fixed_evidence(fixed.view()))
+        self.documents: tuple[Document, ...] = ()
+        self.characters, self.longest, self.is_ascii = 0, 0, True
 
 
 class PlainReader:
@@ -280,45 +277,40 @@ class PlainReader:
         self._width, self._separate = width, separate
         self._idle: list[Sheet] = []  # those that no call uses now
 
-    def read(self, documents: Sequence[Document]) -> Plain | None:
+    def read(self, documents: Sequence[Document]) -> Sheet | None:
         """Return the columns of documents; ``None`` if one of them is not plain."""
         rows = tuple(documents)  # whatever becomes of a list, these stay
         try:
             sheet = self._idle.pop()
         except IndexError:
-            sheet = _sheet(len(rows), _ID_BYTES * len(rows), self._width)
+            sheet = Sheet(len(rows), _ID_BYTES * len(rows), self._width)
         if len(rows) != len(sheet.read.times):
-            sheet = _sheet(len(rows), _ID_BYTES * len(rows), self._width)
-        id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, sheet.read)
+            sheet = Sheet(len(rows), _ID_BYTES * len(rows), self._width)
+        id_bytes, *texts = _read(id(rows), _LAYOUT, self._separate, sheet.read)
         if id_bytes > len(sheet.read.ids):
-            sheet = _sheet(len(rows), id_bytes, self._width)
-            id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, sheet.read)
+            sheet = Sheet(len(rows), id_bytes, self._width)
+            id_bytes, *texts = _read(id(rows), _LAYOUT, self._separate, sheet.read)
         if id_bytes < 0:
             return None
         if id_bytes != len(sheet.batch.ids):
             (ids := sheet.read.ids[:id_bytes]).setflags(write=False)
-            sheet = sheet._replace(batch=sheet.batch._replace(ids=ids))
-        return Plain(rows, sheet, characters, longest, is_ascii)
+            sheet.batch = Batch(ids, *sheet.batch[1:])
+        sheet.documents = rows
+        sheet.characters, sheet.longest, sheet.is_ascii = texts
+        return sheet
 
     def fill_again(self, sheet: Sheet) -> None:
         """Take back a sheet that no one reads any more."""
+        sheet.documents = ()
         self._idle.append(sheet)
 
 
-def held_documents(plain: Plain, characters_max: int) -> HeldDocuments:
+def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
     """Return plain documents with their texts found; texts that are longer than ``characters_max`` are refused."""
-    held = HeldTexts(plain.sheet.read.texts, {}, plain.characters, plain.documents)
-    if plain.longest > characters_max:
-        held = without_longer(plain.sheet.read.texts, characters_max, plain.documents)
-    return HeldDocuments(plain.documents, held)
-
-
-def _sheet(n: int, id_bytes: int, width: int) -> Sheet:
-    texts, ids = RawTexts(*np.empty((3, n), np.int64)), np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
-    read = _Columns(np.empty(n, np.int64), texts, ids, np.empty(n + 1, np.int64))
-    fixed, contents, counts = np.empty((n, width), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
-    views = ids.view(), read.id_starts.view(), read.times.view(), contents.view()
-    return Sheet(read, (fixed, contents, counts), make_batch(*views, fixed_evidence(fixed.view())))
+    held = HeldTexts(sheet.read.texts, {}, sheet.characters, sheet.documents)
+    if sheet.longest > characters_max:
+        held = without_longer(sheet.read.texts, characters_max, sheet.documents)
+    return HeldDocuments(sheet.documents, held)
 
 
 @kernel("i64, const i64[], bool, _Columns", locked=True, direct=True)

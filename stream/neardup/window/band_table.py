@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.ids import strings_at
 from neardup.errors import CapacityError
 from neardup.features.tokens.rarity import Rarity
 from neardup.window import step, views
@@ -138,6 +139,8 @@ class BandTable:
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
+        # The oldest slot in the window, and the number of the next: slots are numbered in order of arrival, from 0.
+        self.oldest = self.slot_end = 0
 
     def begin(self) -> None:
         """Open a step."""
@@ -172,6 +175,7 @@ class BandTable:
         step.undo(self.store, self._work.journal, self._base)
         self._work.found.length[0] = 0  # an exception may have left candidates
         self.store.state[:] = self._before
+        self.oldest, self.slot_end = self.store.state[[OLDEST, SLOT_END]].tolist()
         self._before = None
         if self._rarity is not None:
             self._rarity.undo()
@@ -204,7 +208,7 @@ class BandTable:
         done: list[Candidates] = []
         left, asked = candidates_max, -1
         while left > 0:
-            first, why, segment = step.run(
+            first, why, segment, found, self.oldest, self.slot_end = step.run(
                 self.store, limits or self.limits, items, self._work, self._room, first, probe, add, epoch,
                 self._base, left, settled, self._is_shard,
             )  # fmt: skip
@@ -220,14 +224,14 @@ class BandTable:
             elif why == JOURNAL_FULL:
                 self._work = self._work._replace(journal=grown_journal(self._work.journal, longest))
             elif why == CANDIDATES_FULL:
-                done.append(self._drain(first, longest))
+                done.append(self._drain(first, longest, found))
                 left -= len(done[-1].items)
             else:
                 assert why == BUDGET_REACHED, why
                 break
         if not done:
-            return self._drain(first, 0)
-        done.append(self._drain(first, 0))
+            return self._drain(first, 0, found)
+        done.append(self._drain(first, 0, found))
         return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
 
     def remove(self, items: Items) -> int:
@@ -237,13 +241,10 @@ class BandTable:
         return int(self.store.state[REMOVALS]) - removals
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
-        """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
-        bounds, data = np.empty((2, len(slots)), np.int64), self.store.bytes.data
+        """The ids of slots of the window."""
+        bounds = np.empty((2, len(slots)), np.int64)
         views.id_bounds(self.store, np.ascontiguousarray(slots, np.int64), bounds)
-        first, end = bounds.tolist()
-        spans = list(zip(first, end, strict=True))
-        decoded = {(a, b): str(data[a:b], "utf-8") for a, b in dict.fromkeys(spans)}
-        return [*map(decoded.__getitem__, spans)]
+        return strings_at(self.store.bytes.data, *bounds.tolist())
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
@@ -275,22 +276,12 @@ class BandTable:
     @property
     def documents(self) -> int:
         """How many items are in the window, copies, removed ones and marks included."""
-        return int(self.store.state[SLOT_END] - self.store.state[OLDEST])
+        return self.slot_end - self.oldest
 
     @property
     def stream_time(self) -> int:
         """The greatest event time seen, in microseconds, or ``NO_TIME``."""
         return int(self.store.state[STREAM_TIME])
-
-    @property
-    def oldest(self) -> int:
-        """The number of the oldest slot in the window; slots are numbered in order of arrival, from 0."""
-        return self.store.state.item(OLDEST)
-
-    @property
-    def slot_end(self) -> int:
-        """The slot number of the next item."""
-        return self.store.state.item(SLOT_END)
 
     def set_stream_time(self, time: int) -> None:
         """Let an empty table begin at a time in microseconds, as if an item of that time had expired."""
@@ -364,19 +355,18 @@ class BandTable:
             link_map=self._links.map,
         )  # fmt: skip
 
-    def _drain(self, end: int, longest: int) -> Candidates:
-        found, candidates = self._work.found, Candidates(*_NO_CANDIDATES, end)
-        if count := found.length.item():
-            items, slots, identical, left, _ = found
-            candidates = Candidates(
-                items[:count].copy(), slots[:count].copy(), identical[:count].copy(), left[:count].copy(), end
-            )
+    def _drain(self, end: int, longest: int, count: int) -> Candidates:
+        found = self._work.found
+        items, slots, identical, left = _NO_CANDIDATES
+        if count:
+            items, slots = found.items[:count].copy(), found.slots[:count].copy()
+            identical, left = found.identical[:count].copy(), found.left[:count].copy()
             found.length[0] = 0
         if longest:
             most = min(longest * self.limits.bucket_candidates, self.documents) + 1
             if most > len(found.slots):
                 self._work = self._work._replace(found=new_buffer(2 * most))
-        return candidates
+        return Candidates(items, slots, identical, left, end)
 
     def _sweep(self) -> None:
         """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import inlined, inner, kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BUDGET_REACHED,
@@ -59,7 +59,6 @@ from neardup.window.counters import (
     FIRST_TIME,
     ITEMS,
     LATE,
-    LINK_END,
     LIVE_BYTES,
     OLDEST,
     POSTING_END,
@@ -72,7 +71,7 @@ from neardup.window.counters import (
     VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
-from neardup.window.views import ID_BYTES_MAX, measured
+from neardup.window.views import lacks_room
 from neardup.window.walks import probe, unlink
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -83,13 +82,21 @@ AHEAD = 2
 @kernel("Store, Limits, const Items, Work, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
 def run(store, limits, items, work, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
     """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; ``StepOptions`` says
-    what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop stopped, and the segment of
-    the heads that is full (``NONE``: no segment)."""
+    what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop stopped, the segment of the
+    heads that is full (``NONE``: no segment), how many candidates it found, the oldest slot and the end of the slots.
+    """
     options = StepOptions(
         probe, add, np.uint32(epoch), base, candidates_max, settled, is_shard, room[0], room[1], room[2], room[3]
     )
-    if lacks_room(store, items, first, options, work.scratch):
-        return first, NO_ROOM, NONE
+    at, why, segment = first, NO_ROOM, NONE
+    if not lacks_room(store, items, first, options, work.scratch):
+        at, why, segment = step_on(store, limits, items, work, first, base, options)
+    return at, why, segment, work.found.length[0], store.state[OLDEST], store.state[SLOT_END]
+
+
+@inlined
+def step_on(store, limits, items, work, first, base, options):
+    """Process items from ``first`` on, which have room; returns the first three values of ``run``."""
     heads, state = store.heads, store.state
     journal, found, scratch = work.journal, work.found, work.scratch
     for i in range(first, min(first + AHEAD, len(items.times))):
@@ -140,24 +147,6 @@ def run(store, limits, items, work, room, first, probe, add, epoch, base, candid
             state[STREAM_ITEMS] += 1
             state[STREAM_BYTES] += bytes_of(items, i)
     return len(items.times), FINISHED, NONE
-
-
-@inner
-def lacks_room(store, items, first, options, scratch):
-    """Whether the items from ``first`` on are more than the arrays hold, or not as they must be."""
-    state = store.state
-    longest, shortest, id_longest, foreign, slots, postings, size = measured(
-        items, first, state[OLDEST] < options.settled
-    )
-    if longest > len(scratch.heads) or not options.add:
-        return longest > len(scratch.heads)
-    lacks = (foreign and not options.is_shard) or state[SLOT_END] + slots > options.slots_end
-    lacks |= state[POSTING_END] + postings > options.postings_end
-    lacks |= state[BYTE_END] + size > options.bytes_end or state[LINK_END] + postings > options.links_end
-    # Arrays that only some schemes need begin with the first slot: foreign items alone take none.
-    has_first = len(items.payloads) and not len(store.payloads)
-    lacks |= slots > 0 and (has_first or (len(items.ragged) and not len(store.ragged_lengths)))
-    return lacks or id_longest > ID_BYTES_MAX or shortest < KEYS
 
 
 @inlined

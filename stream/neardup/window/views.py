@@ -101,6 +101,21 @@ def times_of(store, slots, out):
         out[n] = NO_TIME if store.flags[index] & UNTIMED else store.times[index]
 
 
+@kernel("Store, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", direct=True)
+def name_pairs(store, slots, items, id_starts, times, bounds, older, newer):
+    """Fill in, of pairs of a slot and an item of a batch, where both ids begin and end (the slot's in ``store.bytes``)
+    and their event times; returns how many items have the earlier time."""
+    turned = 0
+    for n in range(len(slots)):
+        index, item = slot_index(store, slots[n]), items[n]
+        bounds[0, n] = byte_index(store, store.id_starts[index])
+        bounds[1, n] = bounds[0, n] + np.int64(store.id_lengths[index])
+        bounds[2, n], bounds[3, n] = id_starts[item], id_starts[item + 1]
+        older[n], newer[n] = NO_TIME if store.flags[index] & UNTIMED else store.times[index], times[item]
+        turned += newer[n] < older[n] and newer[n] != NO_TIME and older[n] != NO_TIME
+    return turned
+
+
 @kernel("const Items, i64, bool", direct=True)
 def demand(items, first, hides):
     """``measured`` for Python."""
@@ -134,6 +149,24 @@ def measured(items, first, hides):
     # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
     pages = 3 + ((2 * len(items.ids) + own * items.fixed.shape[1] + ragged) >> BYTE_PAGE_BITS)
     return longest, shortest, id_longest, foreign, slots, postings, pages << BYTE_PAGE_BITS
+
+
+@inner
+def lacks_room(store, items, first, options, scratch):
+    """Whether the items from ``first`` on are more than the arrays hold, or not as they must be."""
+    state = store.state
+    longest, shortest, id_longest, foreign, slots, postings, size = measured(
+        items, first, state[OLDEST] < options.settled
+    )
+    if longest > len(scratch.heads) or not options.add:
+        return longest > len(scratch.heads)
+    lacks = (foreign and not options.is_shard) or state[SLOT_END] + slots > options.slots_end
+    lacks |= state[POSTING_END] + postings > options.postings_end
+    lacks |= state[BYTE_END] + size > options.bytes_end or state[LINK_END] + postings > options.links_end
+    # Arrays that only some schemes need begin with the first slot: foreign items alone take none.
+    has_first = len(items.payloads) and not len(store.payloads)
+    lacks |= slots > 0 and (has_first or (len(items.ragged) and not len(store.ragged_lengths)))
+    return lacks or id_longest > ID_BYTES_MAX or shortest < KEYS
 
 
 @inlined

@@ -26,11 +26,11 @@ def documents(count: int, **more: Any) -> list[Document]:
 def test_plain_documents_are_read_as_any_are(count: int, separate: bool) -> None:
     """Ids, times and the places of texts are equal, with collections too."""
     given = documents(count) + documents(count, **({"collection": "news"} if separate else {}))
-    plain = PlainReader(8, separate=separate).read(given)
-    assert plain is not None
+    sheet = PlainReader(8, separate=separate).read(given)
+    assert sheet is not None
     ids, times, refused = admitted(given, separate=separate)
     assert not refused
-    batch, documents_, held = plain.sheet.batch, held_documents(plain, 1000), raw_texts_of(given, 1000)
+    batch, documents_, held = sheet.batch, held_documents(sheet, 1000), raw_texts_of(given, 1000)
     assert (batch.ids.tolist(), batch.id_starts.tolist()) == (ids.data.tolist(), ids.starts.tolist())
     assert batch.times.tolist() == times.tolist()
     assert [column.tolist() for column in documents_.held.raw] == [column.tolist() for column in held.raw]
@@ -43,9 +43,9 @@ def test_long_ids_have_room() -> None:
     given = [Document(str(n).zfill(1024), "text") for n in range(300)]
     reader = PlainReader(8, separate=False)
     assert reader.read([Document("x" * 1025, "text")]) is None
-    plain = reader.read(given)
-    assert plain is not None
-    assert plain.sheet.batch.ids.tobytes().decode() == "".join(document.id for document in given)
+    sheet = reader.read(given)
+    assert sheet is not None
+    assert sheet.batch.ids.tobytes().decode() == "".join(document.id for document in given)
 
 
 class _Text(str):
@@ -86,9 +86,10 @@ def test_a_collection_that_is_not_plain_is_read_otherwise(odd: Any) -> None:
     reader = PlainReader(8, separate=True)
     assert reader.read([Document("a", "text", collection="news")]) is not None
     around, room = np.zeros(3 << 12, np.uint8), slice(1 << 12, (1 << 12) + 1024)
-    plain = reader.read([Document("a", "text")])
-    assert plain is not None
-    reader.fill_again(plain.sheet._replace(read=plain.sheet.read._replace(ids=around[room])))
+    sheet = reader.read([Document("a", "text")])
+    assert sheet is not None
+    sheet.read = sheet.read._replace(ids=around[room])
+    reader.fill_again(sheet)
     assert reader.read([Document("a", "text", collection=odd)]) is None
     assert not around[: room.start].any(), "written before the ids"
     assert not around[room.stop :].any(), "written behind the ids"

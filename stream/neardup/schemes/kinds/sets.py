@@ -149,7 +149,9 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     """First common band, number of common bands; similarity, exact or from the equal rows of two sketches."""
     agreed = banding.agreement(a.fixed, b.fixed, plan.tuning.bands, plan.tuning.sketch_bits)
-    return _scored(agreed, exact_similarity(a, b, plan)) if plan.exact else _estimated(agreed, plan)
+    if plan.exact:
+        return _scored(agreed.bands, exact_similarity(a, b, plan))
+    return _scored(agreed.bands, banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits))
 
 
 def common_in(
@@ -159,22 +161,18 @@ def common_in(
     measure = verify.SET_MEASURES[plan.measure]
     if plan.exact and measure.weighted:
         return None
-    bands, bits = plan.tuning.bands, plan.tuning.sketch_bits
-    agreed = banding.agreement_in(table, slots, newer.fixed, items, bands, bits)
-    if not plan.exact:
-        return _estimated(agreed, plan)
-    has_words = plan.novelty != "off"
-    counts = stored_sets.counts_in(table, slots, newer, items, plan.shingle_bytes, has_words=has_words)
-    return _scored(agreed, measure.of_counts(*counts))
+    tuning = plan.tuning
+    bands, similarity = banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits)
+    if plan.exact:
+        has_words = plan.novelty != "off"
+        counts = stored_sets.counts_in(table, slots, newer, items, plan.shingle_bytes, has_words=has_words)
+        similarity = measure.of_counts(*counts)
+    return _scored(bands, similarity)
 
 
-def _estimated(agreed: banding.Agreement, plan: SetPlan) -> Common:
-    return _scored(agreed, banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits))
-
-
-def _scored(agreed: banding.Agreement, similarity: npt.NDArray[np.float64]) -> Common:
+def _scored(bands: npt.NDArray[np.int32], similarity: npt.NDArray[np.float64]) -> Common:
     (conditions := np.empty(len(similarity), np.bool_)).fill(True)  # in less time than ``np.ones``
-    return Common(agreed.bands, conditions, similarity)
+    return Common(bands, conditions, similarity)
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:

@@ -70,15 +70,17 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bi
     return out
 
 
-def agreement_in(
+def estimate_in(
     table: BandTable, slots: npt.NDArray[np.int64], sketches: npt.NDArray[np.uint8], items: npt.NDArray[np.int32],
     bands: int, bits: int,
-) -> Agreement:  # fmt: skip
-    """Compare documents of a table, whose evidence begins with a sketch, with some of ``sketches``, where they are."""
-    m, width = len(slots), sketches.shape[1]
-    out = Agreement(np.empty(m, np.int32), np.empty(m, np.int32))
-    _agreement_in(table.store, slots, sketches, items, bands, bits, np.empty(width, np.uint8), *out)
-    return out
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:  # fmt: skip
+    """Compare documents of a table, whose evidence begins with a sketch, with some of ``sketches``, where they are:
+    return how many bands are equal, and the estimates of similarity."""
+    width = sketches.shape[1]
+    equal, estimates = np.empty(m := len(slots), np.int32), np.empty(m)
+    rows, room = 8 * width / bits, np.empty(width, np.uint8)
+    _estimate_in(table.store, slots, sketches, items, bands, bits, rows, 2.0**-bits, room, equal, estimates)
+    return equal, estimates
 
 
 def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDArray[np.float64]:
@@ -127,18 +129,25 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
         bands_equal[i], rows_equal[i] = _equal(one, other, bands, bits)
 
 
-@kernel("Store, i64[], const u8[,], i32[], i64, i64, u8[], i32[], i32[]", direct=True)
-def _agreement_in(store, slots, sketches, items, bands, bits, room, bands_equal, rows_equal):
+@kernel("Store, i64[], const u8[,], i32[], i64, i64, f64, f64, u8[], i32[], f64[]", direct=True)
+def _estimate_in(store, slots, sketches, items, bands, bits, rows, chance, room, equal, estimates):
     for i in range(len(slots)):
         at = fixed_at(store, slots[i], room)
         older = room if at == NONE else store.bytes[at : at + len(room)]
-        bands_equal[i], rows_equal[i] = _equal(sketches[items[i]], older, bands, bits)
+        equal[i], rows_equal = _equal(sketches[items[i]], older, bands, bits)
+        estimates[i] = _corrected(rows_equal, rows, chance)
 
 
 @kernel("const i32[], f64, f64, f64[]", direct=True)
 def _estimate(equal, rows, chance, out):
     for i in range(len(out)):
-        out[i] = min(max((equal[i] / rows - chance) / (1 - chance), 0.0), 1.0)
+        out[i] = _corrected(equal[i], rows, chance)
+
+
+@inlined
+def _corrected(equal, rows, chance):
+    """Return a similarity from the number of equal rows: agreement by chance is taken off."""
+    return min(max((equal / rows - chance) / (1 - chance), 0.0), 1.0)
 
 
 @inner

@@ -71,7 +71,7 @@ def sign_table(
         *(pa.field(f"band_{band}", pa.uint64()) for band in bands),
         *(pa.field(name, row_type) for name in _row_names(config)),
     ])  # fmt: skip
-    parts = [pa.record_batch(_columns(rows, sign(rows), config), schema) for rows in documents]
+    parts = [pa.record_batch(_columns(rows, sign(rows, documents.unread), config), schema) for rows in documents]
     signed: ArrowTable = pa.Table.from_batches(parts, schema)
     return signed
 

@@ -176,10 +176,10 @@ class Documents:
         return table
 
 
-def signer_of_rows(signer: Signer) -> Callable[[DocumentRows], Signed]:
+def signer_of_rows(signer: Signer) -> Callable[[DocumentRows, UnreadTimes], Signed]:
     """Return the function that signs the documents among rows; its refusals have the rows as positions."""
 
-    def sign(rows: DocumentRows) -> Signed:
+    def sign(rows: DocumentRows, _: UnreadTimes) -> Signed:
         signed = signer.sign(rows.documents)
         refused = [refusal._replace(position=int(rows.positions[refusal.position])) for refusal in signed.refusals]
         return signed._replace(refusals=sorted([*rows.refusals, *refused]))

@@ -81,6 +81,7 @@ class Decider:
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
         # The columns of the last call, which the next one fills again.
         self._holdings, self._arrivals, self._verdicts = TableHoldings(), NO_ARRIVALS, new_verdicts(0)
+        self._every = np.ones(0, np.bool_)  # of as many as came last: all are accepted
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
         self._has_candidates = matcher.score_min < config.tuning.score_min
@@ -151,9 +152,11 @@ class Decider:
         Raises:
             ConfigError: as ``decide_columns`` does.
         """
-        (accepted := np.empty(len(documents), np.bool_)).fill(True)  # in less time than ``np.ones``
-        if reasons := {refusal.position: refusal.reason for refusal in signed.refusals}:
-            accepted[[*reasons]] = False
+        if len(self._every) != len(documents):
+            self._every = np.ones(len(documents), np.bool_)
+        accepted, reasons = self._every, {position: reason for position, _, reason in signed.refusals}
+        if reasons:
+            (accepted := accepted.copy())[[*reasons]] = False
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
         given = accepted_of(documents, signed.refusals)
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
@@ -183,9 +186,10 @@ class Decider:
                 matcher keeps candidates that are no pairs.
         """
         decisions, first_place = self.decisions, self._places
-        relations, offset, new = list[Relations](), self._offset(), NOTHING_NEW
+        relations: list[Relations] = []
+        verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
+        offset, new = self._offset(), NOTHING_NEW
         with step(self):
-            verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if texts is not None and self._is_novel:
                 new = self._new(verdicts, decisions.against, texts, offset)
@@ -323,8 +327,7 @@ class Decider:
         shared, names = by_arrival(part.matches, batch.times[part.items])
         others = np.flatnonzero(similarity < 1)
         best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
-        ids_of = [names[n] for n in best.tolist()]
-        relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
+        relations.append(Relations(rows[part.items[best]], [names[n] for n in best.tolist()], shared.select(best)))
         similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
         led = Leads(part.items, part.slots, similarity, part.matches.buckets)
         return joined_leads(led.select(np.flatnonzero(similarity >= 0)), part.leads)
@@ -372,24 +375,22 @@ class Decider:
         return out
 
     def _evidence(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
-        assert self._first_slot is not None, "nothing was decided"
-        return parts_of(self._matcher.evidence(numbers + self._first_slot))
+        return parts_of(self._matcher.evidence(numbers + (self._first_slot or 0)))
 
     def _ids(self, numbers: npt.NDArray[np.int64]) -> list[str]:
-        assert self._first_slot is not None, "nothing was decided"
-        return self._matcher.table.ids(numbers + self._first_slot) if len(numbers) else []
+        return self._matcher.table.ids(numbers + (self._first_slot or 0)) if len(numbers) else []
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
         originals = verdicts.originals.tolist()
         if originals.count(NONE) == len(originals):
             return []
-        first = self._first_slot or 0
-        slots = [number + first for number in originals if number not in (NONE, GONE)]
-        here = iter(self._matcher.table.ids(np.array(slots, np.int64)))
-        named = ((row, number) for row, number in enumerate(originals) if number != NONE)
-        names, clusters = self._holdings.names, verdicts.clusters
-        return [names[clusters.item(row)] if number == GONE else next(here) for row, number in named]
+        first, names = self._first_slot or 0, self._holdings.names
+        ids = self._matcher.table.ids(np.array([number + first for number in originals if number >= 0], np.int64))
+        if GONE in originals:
+            here, of = iter(ids), zip(originals, verdicts.clusters.tolist(), strict=True)
+            ids = [names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
+        return ids
 
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:

@@ -112,7 +112,12 @@ class VerdictLimits(NamedTuple):
 
 
 class Decisions:
-    """The decisions of one stream; see the module for the steps. One thread at a time may use it."""
+    """The decisions of one stream; see the module for the steps. One thread at a time may use it.
+
+    Attributes:
+        first: the number of the oldest stored row.
+        end: the number that the next decided document will have.
+    """
 
     def __init__(self, limits: VerdictLimits) -> None:
         self._rules = limits
@@ -122,17 +127,8 @@ class Decisions:
         self._no_pairs, self._comparing = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
         self._before: npt.NDArray[np.int64] | None = None
         self._room = 0  # for so many rows there is room for certain
+        self.first = self.end = 0
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
-
-    @property
-    def end(self) -> int:
-        """The number that the next decided document will have."""
-        return self._columns.state.item(END)
-
-    @property
-    def first(self) -> int:
-        """The number of the oldest stored row."""
-        return self._columns.state.item(FIRST)
 
     @property
     def ignored(self) -> int:
@@ -185,13 +181,13 @@ class Decisions:
         if len(found.rows):
             pairs = _Pairs(rule.starts_of(found.rows, n), found.numbers, found.similarities)
         comparing.asked[0] = 0  # an exception may have left some
-        at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, first, end)
+        at, self.end = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, first, end)
         while at < end:
             assert compare is not None, "a document waits for comparisons that cannot be made"
             asked = int(comparing.asked[0])
             items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
             comparing = with_results(comparing, items, numbers, compare(items, numbers))
-            at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at, end)
+            at, self.end = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at, end)
         return verdicts
 
     @property
@@ -221,6 +217,7 @@ class Decisions:
         stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
         rule.replay(self._columns, arrivals, decided, stories, numbers)
         self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
+        self.end = self._columns.state.item(END)
         self.commit()
         return numbers
 
@@ -277,9 +274,12 @@ class Decisions:
         assert self._before is not None, "no step is open"
         self._before = None
         self.changes = self.pending()
-        state, rules = self._columns.state, self._rules
-        if rules.window != _NO_WINDOW or state.item(END) - state.item(FIRST) > rules.rows:
-            self._pages.release(row_columns.drop(self._columns, rules))
+        if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
+            self.first = row_columns.drop(self._columns, self._rules)
+            self._pages.release(self.first)
+        if self.changes is records.NO_CHANGES:  # as most steps of one document
+            return
+        state = self._columns.state
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))
@@ -291,16 +291,16 @@ class Decisions:
         row_columns.unmark(self._columns, before[END], before[STEP])
         records.undo(self._columns, before[END])
         self._columns.state[:] = before
+        self.first, self.end = before[[FIRST, END]].tolist()
         self._fill_maps(len(self._columns.content_map))
         self._order(records.held(self._columns))
 
     def forget(self, before: int) -> None:
         """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
         assert self._before is None, "a step is open"
-        state = self._columns.state
-        if before > state.item(FIRST):
-            state[FIRST] = min(before, state.item(END))
-            self._pages.release(state.item(FIRST))
+        if before > self.first:
+            self._columns.state[FIRST] = self.first = min(before, self.end)
+            self._pages.release(self.first)
 
     def saved(self, places: int, held: Held) -> Saved:
         """The rows of the window, the stories and the state, to continue from.
@@ -326,6 +326,7 @@ class Decisions:
         at = self._pages.at(np.arange(count))
         for name, column in saved.rows._asdict().items():
             getattr(columns, name)[at] = column
+        self.end = count
         state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
         state[STEP] = 1  # the step that removed what is marked as removed
         row_columns.rebuild(columns, count)

@@ -6,7 +6,7 @@ A *place* is the number of a document in order of arrival; on topics it is the p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import COLLECTION, ID, RELATIONS, SIGNALS, Document, Relation, Verdict
+from neardup.documents.document import RELATIONS, SIGNALS, Document, Relation, Verdict
 from neardup.documents.pieces import NewWord
 from neardup.machine.compile import kernel
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
@@ -270,11 +270,6 @@ def values_of(
     return lists
 
 
-# The fields of documents that repeat nothing; these three differ.
-_PLAIN: list[Iterable[Any]] = [
-    repeat(Verdict._field_defaults.get(name, STATUSES[ORIGINAL])) for name in Verdict._fields
-]
-_ID, _CLUSTER, _COLLECTION = map(Verdict._fields.index, ("id", "cluster", "collection"))
 # ``Verdict._make`` without its call of Python for each verdict.
 _new_verdict = functools.partial(tuple.__new__, Verdict)
 
@@ -283,8 +278,8 @@ def verdicts_of(
     documents: Sequence[Document], verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
     relations: Mapping[int, Relation], reasons: Mapping[int, str],
 ) -> list[Verdict]:  # fmt: skip
-    """Return the verdicts of documents as objects. They are made column by column, and those that say more than that a
-    document is an original are made again with all fields.
+    """Return the verdicts of documents as objects. Those that say more than that a document is an original are made
+    again with all fields.
 
     Args:
         documents: n arrivals.
@@ -297,11 +292,14 @@ def verdicts_of(
     out: list[Any] = [None] * n
     count = _rows_with_more(verdicts, rows)
     if count < n:
-        plain = _PLAIN.copy()
-        plain[_ID], plain[_CLUSTER], plain[_COLLECTION] = (
-            map(ID, documents), verdicts.clusters.tolist(), map(COLLECTION, documents),
-        )  # fmt: skip
-        out = list(map(_new_verdict, zip(*plain, strict=False)))
+        original, none, nothing = STATUSES[ORIGINAL], None, ()
+        out = [
+            _new_verdict((
+                one.id, original, none, none, cluster, none, none, none, False, one.collection, none, none, none, none,
+                none, nothing, none,
+            ))
+            for one, cluster in zip(documents, verdicts.clusters.tolist(), strict=True)
+        ]  # fmt: skip
     if not count and not relations:
         return out
     others = sorted({*rows[:count].tolist(), *relations}) if relations else rows[:count].tolist()

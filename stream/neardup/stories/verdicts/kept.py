@@ -107,7 +107,7 @@ class TableHoldings(Holdings):
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        is_changed = len(changes.records) or len(changes.ended)
+        is_changed = changes is not NO_CHANGES and (len(changes.records) or len(changes.ended))
         if is_changed:
             for row in changes.dropped.tolist():
                 self._in_table.pop(row, None)
@@ -117,7 +117,8 @@ class TableHoldings(Holdings):
         self._first = first if first > self._first else self._first
         if not is_changed and not leaving:
             return
-        parts, names = dict[int, bytes](), dict[int, str]()
+        parts: dict[int, bytes] = {}
+        names: dict[int, str] = {}
         if leaving:
             rows, stories = np.array(leaving), np.array([self._in_table.pop(row) for row in leaving])
             begins = stories != NONE

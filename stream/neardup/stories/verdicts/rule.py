@@ -195,7 +195,8 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
     """Decide arrivals from ``first`` to ``end``, in their order; see the module for the rule.
 
     Return the index of the first arrival that is not decided: ``end``, or the index of a document that needs
-    comparisons, which are asked for in ``comparing``. The caller has made room for the rows and in the maps.
+    comparisons, which are asked for in ``comparing``; and the number of the next row. The caller has made room for the
+    rows and in the maps.
     The pairs of arrival i are ``[pairs.starts[i], pairs.starts[i + 1])``.
     """
     for i in range(first, end):
@@ -216,8 +217,8 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
             judge(columns, rules, arrivals, i, pairs, verdicts)
         elif not decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
             ask_ahead(columns, rules, arrivals, DOCUMENT, pairs, comparing, i + 1, end)
-            return i
-    return end
+            return i, columns.state[END]
+    return end, columns.state[END]
 
 
 @inlined
