@@ -191,6 +191,26 @@ def test_a_request_that_two_readers_may_read_differently_is_refused(data):
     asyncio.run(asyncio.wait_for(run(), 60))
 
 
+def test_head_and_body_of_an_answer_are_one_packet(monkeypatch):
+    """Also of the last answer of a connection; an answer without a body is its head."""
+    transport, sent = asyncio.selector_events._SelectorSocketTransport, []
+    write = transport.write
+    monkeypatch.setattr(transport, "write", lambda self, data: (sent.append(bytes(data)), write(self, data))[1])
+
+    async def run():
+        async with listening(9, FOREVER) as connect:
+            for line, whole in ((b"GET", b"\r\n\r\nok"), (b"HEAD", b"\r\n\r\n")):
+                for more in (b"", b"Connection: close\r\n"):
+                    reader, _ = await connect(
+                        REQUEST.replace(b"GET", line).replace(b"\r\n\r\n", b"\r\n" + more + b"\r\n")
+                    )
+                    await reader.readuntil(whole)
+                    assert [data.endswith(whole) for data in sent if data.startswith(b"HTTP/1.1 200")] == [True]
+                    sent.clear()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
 def test_requests_that_come_whole_or_in_parts_are_answered_in_order():
     """Also between requests of other kinds, sent together, and cut anywhere."""
 

@@ -285,6 +285,23 @@ def test_the_event_loop_decides_small_documents_behind_a_short_step(quick):
     assert sorted(again, key=lambda answer: answer["id"]) == sorted(answers, key=lambda answer: answer["id"])
 
 
+def test_a_request_that_is_alone_is_decided_at_once(tmp_path, monkeypatch):
+    """Also where COMMIT waits for the disk: the event loop decides it behind a short step, without a hand-off."""
+    for bound in ("_RECENT_SECONDS", "_SHORT_SECONDS"):
+        monkeypatch.setattr(f"neardup_workers.doing.http.writer.{bound}", 3600.0)
+
+    async def submitted(**given):
+        future = world.writer.check([Document(f"{given}", TEXT, 1.0)], **given)
+        return future.done(), len(await future)
+
+    with world_in(tmp_path / "state", durability="full") as world:
+        world.check("first", TEXT)
+        while not world.writer._changed._waiters:
+            time.sleep(0.001)
+        assert asyncio.run(submitted(alone=True)) == (True, 1)
+        assert asyncio.run(submitted()) == (False, 1)
+
+
 def test_the_thread_decides_what_may_take_long(quick, monkeypatch):
     """A large document, any document after a pause or a long step, and other work than a check."""
     world, threads = quick

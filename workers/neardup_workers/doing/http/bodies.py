@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.documents.document import Document
@@ -109,11 +109,15 @@ async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...
     if length.isdigit() and int(length) > limits.body_bytes_max:
         said = f"it has {length.decode()} bytes, at most {limits.body_bytes_max:,} are taken"
         raise Refused("body_too_large", detail=said)
-    body = bytearray()
+    body, more = bytearray(), True
     try:
         # A timer of each body that is there already would cost as much as reading it.
         async with nullcontext() if "whole" in request.scope else asyncio.timeout(limits.body_seconds_max):
-            async for part in request.stream():
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part, more = message.get("body", b""), message.get("more_body", False)
                 request.scope["hold"](len(part))
                 body += part
                 if len(body) > limits.body_bytes_max:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -75,34 +74,23 @@ def connection_type(waiting_max: int, head_seconds_max: float) -> type[HttpTools
     return Connection
 
 
-class _Late:
-    """A transport that closes when the rest of a body is read: with bytes unread a client would get a reset, and never
-    the answer. Its wait has the bound of all waits."""
-
-    def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection.transport, name)
-
-    def close(self) -> None:
-        self._connection.closes = True
-        if self._connection.is_read:
-            self._connection.transport.close()
-
-
 class _Connection(HttpToolsProtocol):
-    """A connection that a request can end at once, without reading the rest of its body. ``is_read``: all of its last
-    request has come; ``closes``: it ends then."""
+    """A connection that a request can end at once, without reading the rest of its body.
+
+    It is the transport of its answers, too. The head of an answer of known length waits for the body: both are one
+    packet. The connection closes behind an answer when the rest of the request's body is read: with bytes unread a
+    client would get a reset, and never the answer. That wait has the bound of all waits.
+    """
 
     _waiting: _Waiting
-    closes = is_read = False
+    _closes = _is_read = False  # it ends when all of its last request has come; which has come
     _come = _body = 0  # bytes that have come of a request without an end, and those of its body
+    _head = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give every request of the connection the function ``abort``, in its state."""
+        """Give every request of the connection the function ``abort`` and the open requests, in its state."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort}
+        self.app_state = {**self.app_state, "abort": transport.abort, "open": self.tasks}
         self._waiting.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -132,10 +120,24 @@ class _Connection(HttpToolsProtocol):
         if b"://" in self.url and not self.url.startswith(b"/"):
             authority = self.url.partition(b"://")[2].partition(b"/")[0].rpartition(b"@")[2]
             self.headers[:] = [*(one for one in self.headers if one[0] != b"host"), (b"host", authority)]
-        self.is_read = False
+        self._is_read = False
         super().on_headers_complete()
-        if not self.cycle.keep_alive:
-            self.cycle.transport = _Late(self)  # type: ignore[assignment]
+        self.cycle.transport = self  # type: ignore[assignment]
+
+    def write(self, data: bytes) -> None:
+        """Send a part of an answer."""
+        if not self._head and data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
+            self._head = data
+        else:
+            self.transport.write(self._head + data)
+            self._head = b""
+
+    def close(self) -> None:
+        """End the connection behind an answer."""
+        self._closes = True
+        self.write(b"")
+        if self._is_read or not self.cycle.response_complete:
+            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
@@ -146,12 +148,14 @@ class _Connection(HttpToolsProtocol):
         """Say that the body is ``whole``: who reads it need not bound the time that it takes."""
         self._come = self._body = 0
         super().on_message_complete()
-        self.scope["whole"] = self.is_read = True  # type: ignore[typeddict-unknown-key]
-        if self.closes:
+        self.scope["whole"] = self._is_read = True  # type: ignore[typeddict-unknown-key]
+        if self._closes:
             self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless the client has sent it already."""
+        if self._head:  # without a body
+            self.write(b"")
         super().on_response_complete()
         if not self.transport.is_closing() and not self._has_request():
             self._waiting.begin(self)

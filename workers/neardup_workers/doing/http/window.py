@@ -88,7 +88,9 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
         except ConfigError:
             raise Refused("cannot_rank", "nearest") from None
     if add:
-        [answer] = await writer.check([decoded])
+        # Readers of events are open, too, and send nothing.
+        requests = len(request.scope.get("state", {}).get("open", ())) - service.events.readers
+        [answer] = await writer.check([decoded], alone=requests == 1)
     else:
         [answer] = await writer.call(lambda keeper: keeper.probe([decoded], nearest))
     if answer.refused:

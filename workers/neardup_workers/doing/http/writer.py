@@ -6,10 +6,11 @@ the queues, decides them as one step, and then answers all of them. There is no 
 and the queues of a busy writer grow. Other work than a check (a removal, a lookup) is a separate step, in queue order.
 
 A step between two threads costs more than the step itself: each waits for the other's lock of the interpreter at every
-system call. So with ``here`` the event loop runs a *quick* step itself, behind the requests that it has read in one
-turn: small documents, an idle writer, and a step before it that was recent and short. After a pause a step may expire
-a whole window, so it belongs to the thread. COMMIT must not wait for the disk there, so this is for ``normal`` only.
-A step of the thread answers with one wake-up of the loop, however many documents it has.
+system call. So the event loop runs a *quick* step itself: small documents, an idle writer, and a step before it that
+was recent and short. After a pause a step may expire a whole window, so it belongs to the thread. A request that is
+``alone`` is decided at once, also if its COMMIT waits for the disk: no other request is open that would wait. With
+``here``, where no COMMIT waits, the loop decides others, too, behind the requests that it has read in one turn. A step
+of the thread answers with one wake-up of the loop, however many documents it has.
 
 The number of waiting documents has a limit; beyond it, a submission raises ``Busy``. When an error leaves the outcome
 of a step unknown, the writer accepts no more work, every waiting request gets ``Broken``, and the process ends.
@@ -84,7 +85,7 @@ class Writer:
         on_broken: called once, by the thread of the step, when the writer ends because of an error.
         on_step: called with the answers after each step, by its thread.
         on_full: called when the disk is full, by the thread of the step.
-        here: let the event loop run quick steps.
+        here: let the event loop run quick steps of requests that are not alone.
     """
 
     def __init__(
@@ -108,16 +109,18 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="writer")
         self._thread.start()
 
-    def check(self, documents: Sequence[Document], *, batch: bool = False) -> Any:
-        """Decide and add at most ``STEP_DOCUMENTS`` documents; ``batch`` queues them after all single ones. Returns the
-        future of the answers. Raises ``Busy``."""
-        return self._submit(documents, None, batch)
+    def check(self, documents: Sequence[Document], *, batch: bool = False, alone: bool = False) -> Any:
+        """Decide and add at most ``STEP_DOCUMENTS`` documents; ``batch`` queues them after all single ones. ``alone``:
+        the event loop has no other request. Returns the future of the answers. Raises ``Busy``."""
+        return self._submit(documents, None, batch, alone=alone)
 
     def call(self, function: Callable[[Keeper], Any], *, batch: bool = False) -> Any:
         """Call a function with the keeper. Returns the future of what it returns. Raises ``Busy``."""
         return self._submit((), function, batch)
 
-    def _submit(self, documents: Sequence[Document], call: Callable[[Keeper], Any] | None, batch: bool) -> Any:
+    def _submit(
+        self, documents: Sequence[Document], call: Callable[[Keeper], Any] | None, batch: bool, *, alone: bool = False
+    ) -> Any:
         loop = None
         with suppress(RuntimeError):
             loop = asyncio.get_running_loop()
@@ -130,16 +133,19 @@ class Writer:
                 raise Busy(f"{self.waiting:,} documents wait")
             self.waiting += count
             self._queues[batch].append(work)
-            if loop is None or not self._is_quick(work):
+            if loop is None or not ((alone or self._here) and self._is_quick(work)):
+                alone = False
                 self._changed.notify()
-            elif not self._scheduled:
+            elif not alone and not self._scheduled:
                 self._scheduled = True
                 loop.call_soon(self._step_here)
+        if alone:
+            self._step_here()
         return work.future
 
     def _is_quick(self, work: _Work) -> bool:
         """Whether the event loop may decide the documents itself."""
-        is_due = self._here and not self._running and time.monotonic() < self._quick_until
+        is_due = not self._running and time.monotonic() < self._quick_until
         return is_due and work.call is None and work.characters <= _HERE_CHARACTERS
 
     def stop(self) -> None:

@@ -21,9 +21,8 @@ from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
 from neardup.stories.verdicts.fields import (
-    KINDS,
     MESSAGE_FIELDS,
-    NewWords,
+    NAMES,
     Verdicts,
     blank_verdicts,
     none_of,
@@ -76,12 +75,6 @@ FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow.
 # Fields of verdicts that have no column of their own.
 MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, *_BITS, "duplicate_of"))
 _MORE_NAMES = tuple(field.name for field in MORE)
-# The other fields of verdicts: name, column, and the greatest value of it that means none, if one does.
-_COLUMNS = tuple(
-    (field.name, field.column, None if KINDS[field.kind].is_none is None else none_of(field))
-    for field in MESSAGE_FIELDS
-    if field.name in StoredRow._fields
-)
 _NO_TIME = int(NO_TIME)
 _in_order = itemgetter(*StoredRow._fields)
 # ``StoredRow._make`` without its call of Python for each row.
@@ -173,17 +166,18 @@ def stored_rows(
     """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged version has the answer
     of the version before, which ``row_at`` returns by its place."""
     verdicts, first = decided.verdicts, decided.first_place
-    values, originals = stored_columns(verdicts), verdicts.originals.tolist()
+    values = dict(zip(NAMES, values_of(verdicts, decided.ids, decided.new), strict=True))
+    statuses, originals = verdicts.statuses.tolist(), verdicts.originals.tolist()
     # An original whose versions have all left the window is named by its story.
-    values["original"] = [
+    places = [
         None if original == NONE else cluster for original, cluster in zip(originals, values["cluster"], strict=True)
     ]
     if max(originals) >= 0:  # of few documents
         here = verdicts.originals >= 0
-        places = decisions.places(verdicts.originals[here]).tolist()
-        for n, place in zip(np.flatnonzero(here).tolist(), places, strict=True):
-            values["original"][n] = place if place >= 0 else None
-    answered, related = values["status"].copy(), values["related"]
+        found = decisions.places(verdicts.originals[here]).tolist()
+        for n, place in zip(np.flatnonzero(here).tolist(), found, strict=True):
+            places[n] = place if place >= 0 else None
+    answered, related = statuses.copy(), values["related"]
     for n in [n for n, status in enumerate(answered) if status == UNCHANGED]:
         before = int(verdicts.previous[n])
         if before >= first:
@@ -193,7 +187,7 @@ def stored_rows(
             answered[n], related[n] = (0, None) if row is None else (row.answered, row.related)
     # Slices of bytes: an array for each row would take longer than the rest of it.
     ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
-    contents, width = batch.contents.astype("<u8").tobytes(), batch.fixed.shape[1]
+    contents, width = batch.contents.astype("<u8", copy=False).tobytes(), batch.fixed.shape[1]
     parts = enumerate(pairwise(batch.ragged_starts.tolist()))
     columns = {
         **values,
@@ -202,44 +196,31 @@ def stored_rows(
         "time": batch.times.tolist(),
         "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
         "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
+        "status": statuses,
         "answered": answered,
+        "original": places,
         "gone": repeat(0),
+        "flags": [
+            EQUAL * bits[0] + LATE * bits[1] for bits in zip(verdicts.equal.tolist(), values["late"], strict=True)
+        ],
         "date": [None if date == _NO_TIME else date for date in dates.tolist()],
         "source": [source for source, _, _ in shown],
         "url": [url for _, url, _ in shown],
         "title": [title for _, _, title in shown],
-        "more": more_of(verdicts, decided.ids, decided.new),
+        "more": list(map(_more_of, zip(*map(values.__getitem__, _MORE_NAMES), strict=True))),
     }
     return list(map(_new_row, zip(*_in_order(columns), strict=False)))  # some repeat without an end
 
 
-def more_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords) -> list[str | None]:
-    """Return ``StoredRow.more`` of verdicts; the arguments are those of ``values_of``."""
-    rows = zip(*values_of(verdicts, original_ids, new, _MORE_NAMES), strict=True)
-    return [
-        None if row.count(None) == len(row) else encoded_more(dict(zip(_MORE_NAMES, row, strict=True))) for row in rows
-    ]
+def _more_of(values: tuple[Any, ...]) -> str | None:
+    """Return ``StoredRow.more`` of the values of the fields ``MORE``."""
+    return None if values.count(None) == len(values) else encoded_more(dict(zip(_MORE_NAMES, values, strict=True)))
 
 
 def encoded_more(values: Mapping[str, Any]) -> str | None:
     """Return values of ``MORE`` as they are stored, without those that are none."""
     values = {name: value for name, value in values.items() if value is not None}
     return orjson.dumps(values).decode() if values else None
-
-
-def stored_columns(verdicts: Verdicts) -> dict[str, list[Any]]:
-    """Return the columns of rows that verdicts decide; ``originals`` stay as they are."""
-    count = len(verdicts.statuses)
-    flags = sum((getattr(verdicts, name) * bit for name, bit in _BITS.items()), np.zeros(count, np.int64))
-    columns: dict[str, list[Any]] = {"flags": flags.tolist()}
-    for name, column, none in _COLUMNS:  # lists: an array of each column would take longer for the few of a step
-        values = getattr(verdicts, column).tolist()
-        if none is not None and values.count(none) == count:  # as most columns of documents that repeat nothing
-            values = [None] * count
-        elif none is not None:
-            values = [None if value <= none else value for value in values]
-        columns[name] = values
-    return columns
 
 
 def values_of_more(more: str | None) -> dict[str, Any]:
