@@ -13,6 +13,8 @@ from service_world import NOW, TEXT, edited, opened
 from neardup.documents.document import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store import log as log_module
+from neardup_workers.outside.store.disk.changes import FRAME_HEADER, WAL_HEADER, Changes
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, PageSums
 from neardup_workers.outside.store.listing import Filters
@@ -129,12 +131,22 @@ def test_a_folder_without_a_window_has_nothing_to_salvage(tmp_path):
         salvage(tmp_path, SETTINGS.plan.width)
 
 
+def files_of(folder):
+    """The files of a service that say what is stored."""
+    names = [f"window.{ending}" for ending in ("sqlite", "sqlite-wal", "sqlite-shm", "sums")]
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+
+
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory):
-    """What the tests of flipped bits copy: the files of a stopped service, with titles, texts, sources and stories."""
+def images(tmp_path_factory):
+    """What the tests of flipped bits copy: the files of a killed service and of a stopped one, with titles, texts,
+    sources and stories."""
     folder = tmp_path_factory.mktemp("sound")
     keeper = opened(folder, SETTINGS)
     for first in range(0, COUNT, 20):
+        if first == COUNT - 100:
+            with keeper.log._checkpoints._lock:
+                killed = files_of(folder)
         keeper.check(
             [
                 Document(f"d{n}", texts()[n], NOW + n, source=f"s{n % 7}", title=f"headline {n}")
@@ -143,7 +155,13 @@ def sound(tmp_path_factory):
         )
     keeper.remove("d7")
     keeper.log.close()
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name in ("window.sqlite", "window.sums")}
+    return killed, files_of(folder)
+
+
+@pytest.fixture
+def sound(images):
+    """The files of the stopped service."""
+    return images[1]
 
 
 @pytest.mark.parametrize("count", quick_first([12, 60], 1))
@@ -177,6 +195,52 @@ def test_a_flipped_bit_anywhere_is_refused_and_salvage_says_nothing_false(sound,
         shutil.rmtree(folder)
     assert codes <= {Exit.INPUT}
     assert salvaged > count * 0.8
+
+
+def test_a_flipped_bit_in_the_changes_of_a_killed_service_is_refused(images, tmp_path):
+    """SQLite takes it for the end of what was committed. Without the index, after a start of the machine, the commits
+    behind it tell; a salvage loses the page of that change at most."""
+    rng, [killed, _], stored = random.Random(3), images, dict(enumerate(texts()))
+    for trial in range(12):
+        folder = tmp_path / str(trial)
+        folder.mkdir()
+        for name, data in killed.items():
+            (folder / name).write_bytes(data)
+        data = bytearray(killed["window.sqlite-wal"])
+        change = PAGE_BYTES + FRAME_HEADER
+        end = WAL_HEADER + change * len(Changes(folder / "window.sqlite", PAGE_BYTES, knows_boot=True).pages)
+        bit = rng.randrange(8 * end) if trial else 8 * 17
+        if trial % 3 == 2:
+            bit = rng.randrange(8 * (WAL_HEADER + change), 8 * (end - change))
+            (folder / "window.sqlite-shm").unlink()
+        data[bit // 8] ^= 1 << bit % 8
+        (folder / "window.sqlite-wal").write_bytes(data)
+        with pytest.raises(Failure, match=r"is damaged: change \d+ in its -wal .*--salvage") as failure:
+            read(folder)
+        assert failure.value.code == Exit.INPUT
+        salvage(folder, SETTINGS.plan.width)
+        keeper = opened(folder, SETTINGS)
+        reader = StoreReader(keeper.log.path)
+        found = reader.documents("oldest", COUNT, Filters(), None)[0]
+        assert len(found) > COUNT - 110
+        assert all(reader.version_texts([one["place"]])[0] in (stored[one["place"]], None) for one in found)
+        keeper.log.close()
+
+
+def test_a_start_checks_rows_where_it_could_not_check_pages(images, tmp_path, monkeypatch):
+    """Those of a killed service, too, whose last pages are changes."""
+    asked = []
+    monkeypatch.setattr(log_module, "is_sound", lambda row, stored: asked.append(row.place) or True)
+    for files in images:
+        for name, data in files.items():
+            (tmp_path / name).write_bytes(data)
+        assert sum(len(rows["place"]) for rows in read(tmp_path)) >= COUNT - 100
+        assert not asked
+        for name in files:
+            (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "window.sqlite").write_bytes(files["window.sqlite"])
+    read(tmp_path)
+    assert asked == list(range(COUNT))
 
 
 def test_a_flip_in_the_checksums_refuses_nothing(sound, tmp_path):

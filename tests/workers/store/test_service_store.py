@@ -98,7 +98,7 @@ def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
         CASES["exact"].stream(random.Random(1), 40)[n]._replace(id=f"d{n}", timestamp=NOW + n) for n in range(40)
     ]
     assert [answer.verdict["place"] for answer in keeper.check(documents)][-1] == 39
-    assert [row.place for rows in keeper.log.rows() for row in rows] == list(range(30, 40))
+    assert [place for rows in keeper.log.rows() for place in rows["place"]] == list(range(30, 40))
     closed(keeper)
     keeper = opened(tmp_path, settings)
     assert keeper.check([documents[0]])[0].verdict["place"] == 40
@@ -126,8 +126,8 @@ def test_a_history_keeps_verdicts_whose_documents_have_left_the_window(tmp_path)
     assert keeper.near("d75") is not None
     assert (keeper.remove("d40"), plain.remove("d40")) == (1, 0)
     assert reader.document(b"d40") == []
-    stored = sum(len(row.evidence) for rows in keeper.log.rows() for row in rows)
-    assert stored == sum(len(row.evidence) for rows in plain.log.rows() for row in rows)
+    stored = sum(len(one) for rows in keeper.log.rows() for one in rows["evidence"])
+    assert stored == sum(len(one) for rows in plain.log.rows() for one in rows["evidence"])
     closed(keeper)
     closed(plain)
 

@@ -114,11 +114,12 @@ class Canaries:
         if not self._every:
             return
         evicted, now = self._evicted(), self._now()
-        for row in range(batch.size):
-            self._seen += 1
-            if self._seen % self._every == 0 or row >= batch.size - newest:
-                one = row_of(batch, row)
-                self._pool.keep(Original(first_slot + row, int(batch.times[row]), evicted, one, one.evidence, 1.0), now)
+        rows = np.arange(batch.size)
+        is_kept = ((self._seen + rows + 1) % self._every == 0) | (rows >= batch.size - newest)
+        self._seen += batch.size
+        for row in rows[is_kept].tolist():
+            one = row_of(batch, row)
+            self._pool.keep(Original(first_slot + row, int(batch.times[row]), evicted, one, one.evidence, 1.0), now)
 
     def values(self) -> dict[str, Any]:
         """Return what was found, as values of JSON."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress, islice, repeat
 from typing import Any
@@ -359,8 +359,10 @@ class Ledger(Readings):
                 _set(self._accounts[hour], source, None if value is None else Account.from_stored(value))
                 if hour != ALL_HOURS and not self._accounts[hour]:
                     del self._accounts[hour]
+            elif value is not None and kind in ("story", "stories"):
+                self._stories.update(_stories([(*key, *value)] if kind == "story" else value, shared))
             elif kind == "story":
-                _set(self._stories, key[0], None if value is None else _story(value, shared))
+                self._stories.pop(key[0], None)
             else:
                 numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
@@ -370,11 +372,14 @@ class Ledger(Readings):
         heapq.heapify(self._smallest)
 
 
-def _story(value: tuple[Any, ...], shared: dict[Any, Any]) -> _Story:
-    """Return the values of a story as it was kept, with those that others have, too, as one object."""
-    first, hour, arrival, date, by_date, by_hour, by_time, is_shared = value
-    first, hour, by_date, by_hour = (shared.setdefault(one, one) for one in (first, hour, by_date, by_hour))
-    return first, hour, arrival, date, by_date, by_hour, date if by_time == date else by_time, bool(is_shared)
+def _stories(rows: Sequence[tuple[Any, ...]], shared: dict[Any, Any]) -> Iterator[tuple[int, _Story]]:
+    """Return stories by place, as they were kept, with the values that others have, too, as one object."""
+    columns = list(zip(*rows, strict=True))
+    for n in (1, 2, 5, 6):
+        columns[n] = tuple(map(shared.setdefault, columns[n], columns[n]))
+    columns[7] = tuple(date if by == date else by for date, by in zip(columns[4], columns[7], strict=True))
+    columns[8] = tuple(map(bool, columns[8]))
+    return zip(columns[0], zip(*columns[1:], strict=True), strict=True)
 
 
 def _rank(account: Account, source: str) -> tuple[bool, int, str]:

@@ -34,7 +34,8 @@ class Kept(NamedTuple):
     """A part of the ledger as a store keeps it: plain values, ``None`` instead of them for one that is forgotten.
 
     ``kind`` -> key and values: ``account`` -> source, hour; as ``Account.stored``. ``pair`` -> source, source of the
-    original; number. ``story`` -> place; its members. ``exceeded`` -> bound; number.
+    original; number. ``story`` -> place; its members. ``exceeded`` -> bound; number. ``stories`` -> nothing; many
+    stories, each with its place first.
     """
 
     kind: str

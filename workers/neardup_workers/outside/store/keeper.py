@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.fields import Verdicts, join_verdicts
-from neardup.stories.verdicts.rule import Arrivals
+from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
+from neardup.stories.verdicts.rule import REMOVED, Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
 from neardup_workers.outside.store.answers import Answer, decision_of, newest, verdict_of
@@ -57,6 +58,7 @@ from neardup_workers.outside.store.rows import (
     StoredRow,
     arrivals_of,
     batch_of,
+    batch_of_row,
     removals_of,
     restored_of,
     stored_rows,
@@ -211,7 +213,7 @@ class Keeper:
 
     def _moved(self, row: StoredRow, text: str | None, place: int | None, similarity: float) -> StoredRow:
         """Decide a stored version again, as ``Decider.judge``; return its new row."""
-        batch = batch_of([row], self.config.plan.width)
+        batch = batch_of_row(row, self.config.plan.width)
         batch = batch._replace(times=np.array([max(self._present(), self.matcher.table.stream_time)]))
         date = row.time if self._clock is None else row.date
         dates = np.array([NO_TIME if date is None else date])
@@ -246,7 +248,7 @@ class Keeper:
         stored = self.log.latest(self._stored_id(id_, collection))
         if stored is None or stored[0].place < self._oldest:
             return None
-        return newest(id_, self.matcher.match(batch_of([stored[0]], self.config.plan.width), add=False).pairs())
+        return newest(id_, self.matcher.match(batch_of_row(stored[0], self.config.plan.width), add=False).pairs())
 
     def why(self, a: str | Document, b: str, collection: str | None = None) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
@@ -386,9 +388,8 @@ class Keeper:
                 self.matcher.match(batch, probe=False)
             self.canaries.restored(batch, first, _RESTORED_NEWEST)
             parts.append((arrivals_of(rows, batch), restored_of(rows)))
-            gone.update(dict.fromkeys(row.id for row in rows if row.gone))
-        removals = removals_of(list(gone))
-        parts.append((removals, restored_of([], len(gone))))
+            gone.update(dict.fromkeys(compress(rows["id"], rows["gone"])))
+        parts.append((removals_of(list(gone)), blank_verdicts(len(gone), REMOVED)))
         arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
         restored = join_verdicts([part[1] for part in parts])
         if gone:

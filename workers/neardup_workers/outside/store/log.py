@@ -38,7 +38,17 @@ from neardup_workers.outside.store.disk.folder import damaged, damaged_page, loc
 from neardup_workers.outside.store.disk.reserve import Reserve
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES
 from neardup_workers.outside.store.extra import quotes, statements, words
-from neardup_workers.outside.store.rows import FIELDS, LEADS, TABLES, StoredRow, checksum, erased_name, is_sound
+from neardup_workers.outside.store.rows import (
+    FIELDS,
+    LEADS,
+    RESTORED,
+    TABLES,
+    Columns,
+    StoredRow,
+    checksum,
+    erased_name,
+    is_sound,
+)
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 _PROGRESS = (
@@ -46,8 +56,9 @@ _PROGRESS = (
 )
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
-# A start checks the checksums of pages for so long: those of a million documents. The service checks the rest.
-_CHECK_SECONDS = 1.0
+# A start checks the checksums of pages for so long, else those of rows, which takes longer; the service checks the rest
+# of the pages. It is a second for a million documents without texts.
+_CHECK_SECONDS = 3.0
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
@@ -94,7 +105,8 @@ class Log:
         try:
             if pages := self._checkpoints.check(_CHECK_SECONDS):
                 raise damaged_page(self.path, pages)
-            self._checkpoints.open()
+            if changes := self._checkpoints.open():
+                raise damaged(self.path, f"change {changes[0]:,} in its -wal has another checksum")
             self._writer = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._writer.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new one
             self._writer.execute("PRAGMA journal_mode = WAL")
@@ -352,10 +364,13 @@ class Log:
         query = "SELECT content FROM documents WHERE id = ? AND place >= ?"
         return [content for (content,) in self._writer.execute(query, (id_, first))]
 
-    def rows(self, rarity: Rarity | None = None) -> Iterator[list[StoredRow]]:
-        """Yield the rows of the window in order, some thousand at a time. Before the first one that the stored counts
-        lack, ``rarity`` resumes from these. Raises ``Failure`` if a row or the counts are damaged."""
-        query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? AND place < ? ORDER BY place"
+    def rows(self, rarity: Rarity | None = None) -> Iterator[Columns]:
+        """Yield what a restart reads of the window, some thousand rows at a time, each checked unless all pages were.
+        Before the first one that stored counts lack, ``rarity`` resumes from these. Raises ``Failure`` of damage."""
+        is_checked_here = not self._checkpoints.is_checked
+        names = (*StoredRow._fields, "checksum") if is_checked_here else RESTORED
+        fields = f"{FIELDS}, checksum" if is_checked_here else ", ".join(RESTORED)
+        query = f"SELECT {fields} FROM documents WHERE place >= ? AND place < ? ORDER BY place"
         try:
             oldest, (counted, counts) = self._oldest(), stories.load_rarity(self._writer)
             for first, end in ((oldest, counted), (max(oldest, counted), PLACE_MAX)):
@@ -363,11 +378,10 @@ class Log:
                     rarity.resume(counts)
                 cursor = self._writer.execute(query, (first, end))
                 while chunk := cursor.fetchmany(4096):
-                    rows = [StoredRow(*values[:-1]) for values in chunk]
-                    for row, values in zip(rows, chunk, strict=True):
-                        if not is_sound(row, values[-1]):
-                            raise damaged(self.path, f"the row of place {row.place} has another checksum")
-                    yield rows
+                    for place, *values, stored in chunk if is_checked_here else ():
+                        if not is_sound(StoredRow(place, *values), stored):
+                            raise damaged(self.path, f"the row of place {place} has another checksum")
+                    yield dict(zip(names, zip(*chunk, strict=True), strict=True))
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, str(error)) from None
 

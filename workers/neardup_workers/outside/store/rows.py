@@ -14,7 +14,7 @@ import numpy.typing as npt
 import orjson
 from crc32c import crc32c
 
-from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
+from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch, starts_of
 from neardup.schemes.interface import Evidence
 from neardup.stories.sources.names import Shown
 from neardup.stories.verdicts.decider import Decided
@@ -72,6 +72,12 @@ EQUAL, LATE, LEADS = 1, 2, 4
 _BITS = {"equal": EQUAL, "late": LATE}
 # The columns of a row; that of ``answered`` has the name that stores of 0.1.0 gave it.
 FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow._fields)
+# What a restart reads of a row.
+RESTORED = (
+    "place", "id", "time", "content", "evidence", "status", "cluster", "similarity", "matched", "flags", "gone",
+)  # fmt: skip
+# Values of rows, by the name of their column.
+Columns = Mapping[str, Sequence[Any]]
 # Fields of verdicts that have no column of their own.
 MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, *_BITS, "duplicate_of"))
 _MORE_NAMES = tuple(field.name for field in MORE)
@@ -142,19 +148,28 @@ def erased_name() -> bytes:
     return b"\0" + secrets.token_hex(16).encode()
 
 
-def batch_of(rows: Sequence[StoredRow], width: int) -> Batch:
+def batch_of(rows: Columns, width: int) -> Batch:
     """Convert rows of the log to a signed batch; ``width``: bytes of the fixed part of the evidence."""
-    fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
-    ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
-    starts = np.concatenate([[0], np.cumsum([len(row.evidence) - width for row in rows])]).astype(np.int64)
-    contents = np.frombuffer(b"".join(row.content for row in rows), "<u8").reshape(-1, 2).astype(np.uint64)
-    times = np.array([row.time for row in rows], np.int64)
-    return make_batch(*id_columns([row.id for row in rows]), times, contents, Evidence(fixed, ragged, starts))
+    evidence, count = rows["evidence"], len(rows["evidence"])
+    data, starts = np.frombuffer(b"".join(evidence), np.uint8), starts_of(evidence)
+    if len(data) == count * width:
+        fixed, ragged = data.reshape(count, width), data[:0]
+    else:
+        at = starts[:-1, None] + np.arange(width)
+        fixed, ragged = data[at], np.delete(data, at.ravel())
+    contents = np.frombuffer(b"".join(rows["content"]), "<u8").reshape(-1, 2).astype(np.uint64)
+    evidence_of = Evidence(fixed, ragged, starts - width * np.arange(count + 1))
+    return make_batch(*id_columns(rows["id"]), np.array(rows["time"], np.int64), contents, evidence_of)
 
 
-def arrivals_of(rows: Sequence[StoredRow], batch: Batch) -> Arrivals:
+def batch_of_row(row: StoredRow, width: int) -> Batch:
+    """Convert one row as ``batch_of``."""
+    return batch_of({name: (value,) for name, value in row._asdict().items()}, width)
+
+
+def arrivals_of(rows: Columns, batch: Batch) -> Arrivals:
     """Return rows of the log as arrivals; ``batch`` has their signed documents."""
-    places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
+    places, kinds = np.array(rows["place"]), np.full(batch.size, DOCUMENT, np.uint8)
     hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
     return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
 
@@ -228,17 +243,18 @@ def values_of_more(more: str | None) -> dict[str, Any]:
     return {} if more is None else dict(orjson.loads(more))
 
 
-def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> Verdicts:
-    """Return what was decided of rows of the log, and of removals behind them."""
-    found = blank_verdicts(len(rows) + removals, REMOVED)
+def restored_of(rows: Columns) -> Verdicts:
+    """Return what decisions read of what was decided of rows of the log."""
+    count = len(rows["flags"])
+    found, flags = blank_verdicts(count, REMOVED), np.array(rows["flags"])
     for field in MESSAGE_FIELDS:
+        column = getattr(found, field.column)
         if field.name in _BITS:
-            values = [row.flags & _BITS[field.name] for row in rows]
-        elif field.name in StoredRow._fields:
-            values = [getattr(row, field.name) for row in rows]
-        else:  # decisions do not read what ``more`` has; the place of the same document is that of ``original``
-            continue
-        getattr(found, field.column)[: len(rows)] = [none_of(field) if value is None else value for value in values]
+            column[:] = flags & _BITS[field.name] > 0
+        elif field.name in RESTORED and (absent := rows[field.name].count(None)) < count:
+            none = none_of(field)
+            values = [none if value is None else value for value in rows[field.name]] if absent else rows[field.name]
+            column[:] = np.array(values, column.dtype)
     return found
 
 

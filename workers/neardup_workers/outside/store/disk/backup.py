@@ -14,8 +14,9 @@ from contextlib import closing
 from pathlib import Path
 
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.store.disk.changes import CHUNK
 from neardup_workers.outside.store.disk.folder import damaged, unusable
-from neardup_workers.outside.store.disk.sums import CHUNK, PageSums, sums_path
+from neardup_workers.outside.store.disk.sums import PageSums, sums_path
 
 
 def back_up(state: Path, to: Path) -> Exit:

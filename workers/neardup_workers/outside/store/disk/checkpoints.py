@@ -27,7 +27,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from neardup_workers.outside.store.disk.sums import CHUNK, PageSums
+import numpy as np
+
+from neardup_workers.outside.store.disk.changes import CHUNK
+from neardup_workers.outside.store.disk.sums import PageSums
 
 # Pages that change often are moved once in this time.
 _SECONDS = 1.0
@@ -47,6 +50,7 @@ class Checkpoints:
 
     Attributes:
         is_full: the last checkpoint of the thread had no room.
+        is_checked: ``check`` and ``open`` have found every page, or its last change, as it was stored.
         damaged: the pages that ``check_rest`` has found with another checksum than they had, counted from 0.
     """
 
@@ -59,23 +63,30 @@ class Checkpoints:
         )
         self._lock = threading.Lock()
         self._committed, self._stopping = threading.Event(), threading.Event()
-        self._large, self.is_full, self._is_open = False, False, False
+        self._large, self.is_full, self._is_open, self.is_checked = False, False, False, False
         self.damaged: list[int] = []
         self._threads = [threading.Thread(target=self._run, name="checkpoints", daemon=True)]
 
     def check(self, seconds: float) -> list[int]:
         """Return the pages that have another checksum than they had, of as many as can be read in some seconds."""
         end, found = time.monotonic() + seconds, list[int]()
+        self.is_checked = True
         for first in range(0, self._sums.pages, CHUNK):
             found += self._sums.damaged(first)
             if time.monotonic() > end:
+                self.is_checked = False
                 break
         return found
 
-    def open(self) -> None:
-        """Begin to use the database; before that, nothing has changed in it."""
-        self._sums.open()
-        self._is_open = True
+    def open(self) -> list[int]:
+        """Begin to use the database; before that, nothing has changed in it. Returns ``Changes.damaged``: if there are
+        some, nothing begins."""
+        changes = self._sums.changes()
+        self.is_checked &= not len(np.setdiff1d(self._sums.unknown, changes.pages))
+        if not changes.damaged:
+            self._sums.open()
+            self._is_open = True
+        return changes.damaged
 
     def check_rest(self, on_damage: Callable[[], None]) -> None:
         """Begin to check every page, on a thread of its own, and to compute the checksums that are not known."""

@@ -19,24 +19,23 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
+from neardup_workers.outside.store.disk.changes import CHUNK, FRAME_HEADER, INTERIOR, WAL_HEADER, Changes
+
 _MAGIC, _VERSION = 0x6E647375, 1
 # The numbers of the header: is_open says that no process has closed the database since; the salts name the file of
-# changes.
+# changes. Four name the start of the machine.
 _MARK, _FORMAT, _PAGE_BYTES, _IS_OPEN, _SALT, _SALT_2, _PAGES = range(7)
+_BOOT = slice(7, 11)
 _NUMBERS, _BLOCK_BYTES = 1023, 4096
 # Bytes of a page of a new database: a COMMIT writes each page that it changes whole, of some twenty trees.
 PAGE_BYTES = 1024
-# First bytes of pages of trees that name other pages.
-_INTERIOR = (b"\x02", b"\x05")
-_WAL_HEADER, _FRAME_HEADER = 32, 24
-# Pages that are read together.
-CHUNK = 256
 
 
 class PageSums:
@@ -50,13 +49,13 @@ class PageSums:
     """
 
     def __init__(self, path: Path) -> None:
-        self._wal = path.with_name(f"{path.name}-wal")
+        self._path, self._wal = path, path.with_name(f"{path.name}-wal")
         # To close a file releases every lock of the process on it, those of SQLite too. So it stays open until the end.
         self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._sums = os.open(sums_path(path), os.O_RDWR | os.O_CREAT, 0o600)
         self.page_bytes = int.from_bytes(os.pread(self.file, 2, 16), "big") or PAGE_BYTES
         self.page_bytes = 65536 if self.page_bytes == 1 else self.page_bytes
-        self._header = np.zeros(_NUMBERS, "<u4")
+        self._header, self._knows_boot = np.zeros(_NUMBERS, "<u4"), False
         self._known = np.zeros(0, "<u4")
         self._frames, self._moved = np.empty(0, np.int64), 0
         self._read()
@@ -66,6 +65,7 @@ class PageSums:
         blocks = [self._sound(data[at : at + _BLOCK_BYTES]) for at in range(0, len(data), _BLOCK_BYTES)]
         head = blocks[0] if blocks else self._header
         fits = head[_MARK] == _MAGIC and head[_FORMAT] == _VERSION and head[_PAGE_BYTES] == self.page_bytes
+        self._knows_boot = bool(fits and head[_BOOT].any() and (head[_BOOT] == _boot()).all())
         if not fits or self._is_foreign(head):
             return
         self._header = head
@@ -89,10 +89,10 @@ class PageSums:
         """Return the two numbers that name the file of changes, none if it is empty; ``None`` if there is no file."""
         try:
             with self._wal.open("rb") as file:
-                header = file.read(_WAL_HEADER)
+                header = file.read(WAL_HEADER)
         except OSError:
             return None
-        if len(header) < _WAL_HEADER:
+        if len(header) < WAL_HEADER:
             return ()
         return int.from_bytes(header[16:20], "big"), int.from_bytes(header[20:24], "big")
 
@@ -100,6 +100,11 @@ class PageSums:
     def pages(self) -> int:
         """The pages of the file of the database."""
         return os.fstat(self.file).st_size // self.page_bytes
+
+    @property
+    def unknown(self) -> npt.NDArray[np.int64]:
+        """The pages of the file whose checksums are not known."""
+        return np.flatnonzero(np.pad(self._known, (0, max(0, self.pages - len(self._known)))) == 0)
 
     def damaged(self, first: int, count: int = CHUNK) -> list[int]:
         """Return the pages from one on, counted from 0, that have another checksum than is known."""
@@ -109,9 +114,13 @@ class PageSums:
         sums = [crc32c(data[at : at + self.page_bytes]) or 1 for at in pages]
         return [first + n for n in np.flatnonzero((known != 0) & (known != np.array(sums, np.uint32))).tolist()]
 
+    def changes(self) -> Changes:
+        """Return the changes that the process before has left, before SQLite reads them."""
+        return Changes(self._path, self.page_bytes, knows_boot=self._knows_boot)
+
     def open(self) -> None:
         """Say on the disk that changes may be moved from now on."""
-        self._header[_IS_OPEN] = 1
+        self._header[_IS_OPEN], self._header[_BOOT] = 1, _boot()
         self._header[[_SALT, _SALT_2]] = self._salts() or (0, 0)
         self._write(np.empty(0, np.int64))
         os.fdatasync(self._sums)
@@ -154,11 +163,11 @@ class PageSums:
             self._header[[_SALT, _SALT_2]] = salts or (0, 0)
         if salts:
             begun = np.frombuffer(b"".join(number.to_bytes(4, "big") for number in salts), np.uint8)
-            size, found = _FRAME_HEADER + self.page_bytes, list[npt.NDArray[np.int64]]()
-            at = _WAL_HEADER + len(self._frames) * size
+            size, found = FRAME_HEADER + self.page_bytes, list[npt.NDArray[np.int64]]()
+            at = WAL_HEADER + len(self._frames) * size
             with self._wal.open("rb", buffering=0) as file:
-                while len(data := os.pread(file.fileno(), CHUNK * size, at)) >= _FRAME_HEADER:
-                    count = (len(data) - _FRAME_HEADER) // size + 1
+                while len(data := os.pread(file.fileno(), CHUNK * size, at)) >= FRAME_HEADER:
+                    count = (len(data) - FRAME_HEADER) // size + 1
                     frames = np.frombuffer(data.ljust(count * size), np.uint8)[: count * size].reshape(count, size)
                     is_of_now = (frames[:, 8:16] == begun).all(axis=1)
                     whole = count if is_of_now.all() else int(is_of_now.argmin())  # the rest is of the file before
@@ -198,27 +207,35 @@ class PageSums:
 
 def blank_damaged(path: Path, copy: Path) -> bool:
     """Copy a database with its changes, and fill the damaged pages of the copy with zeros, so that no reader takes
-    what they say. Pages that lead to other pages stay. Returns whether there are damaged ones; without any, nothing is
-    copied."""
+    what they say. Pages that lead to other pages stay. Returns whether something is damaged; else nothing is copied."""
     sums = PageSums(path)
     try:
-        damaged = [page for first in range(0, sums.pages, CHUNK) for page in sums.damaged(first)]
+        damaged, changes = (
+            [page for first in range(0, sums.pages, CHUNK) for page in sums.damaged(first)],
+            sums.changes(),
+        )
         size = sums.page_bytes
     finally:
         sums.close(is_moved=False)
-    if not damaged:
+    if not damaged and not changes.damaged:
         return False
-    for ending in ("", "-wal"):
-        changes = path.with_name(path.name + ending)
-        if changes.exists():
-            shutil.copyfile(changes, copy.with_name(copy.name + ending))
+    shutil.copyfile(path, copy)
     with copy.open("r+b") as file:
-        for page in damaged[damaged[0] == 0 :]:  # the first page has the names of all tables
+        for page in damaged[damaged[:1] == [0] :]:  # the first page has the names of all tables
             file.seek(page * size)
-            if file.read(1) not in _INTERIOR:
+            if file.read(1)[0] not in INTERIOR:
                 file.seek(page * size)
                 file.write(bytes(size))
+        changes.apply(file)
     return True
+
+
+def _boot() -> npt.NDArray[np.uint32]:
+    """Return the numbers that name the start of the machine, zeros where the system does not say."""
+    with suppress(OSError):
+        name = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return np.frombuffer(bytes.fromhex(name.replace("-", "")), "<u4")
+    return np.zeros(4, "<u4")
 
 
 def sums_path(path: Path) -> Path:

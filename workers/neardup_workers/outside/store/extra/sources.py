@@ -48,8 +48,8 @@ class _Table(NamedTuple):
 
     def is_sound(self, row: Sequence[Any]) -> bool:
         """Whether the values of a row have their types; the last one may be none."""
-        *values, last = zip(row, self.types, strict=True)
-        return all(type(value) is kind for value, kind in values) and (last[0] is None or type(last[0]) is last[1])
+        types = tuple(map(type, row))
+        return types == self.types or (row[-1] is None and types[:-1] == self.types[:-1])
 
 
 LEDGER: dict[str, _Table] = {
@@ -93,10 +93,15 @@ def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:
 def load(source: sqlite3.Connection) -> Iterator[Kept]:
     """Yield the parts of the ledger; what is damaged is left out."""
     for kind, table in LEDGER.items():
-        size = len(table.key)
-        for row in source.execute(f"SELECT * FROM {table.name}"):
-            if table.is_sound(row):
-                yield Kept(kind, row[:size], row[size:])
+        size, cursor = len(table.key), source.execute(f"SELECT * FROM {table.name}")
+        while rows := cursor.fetchmany(4096):
+            types = (set(map(type, column)) for column in zip(*rows, strict=True))
+            if not all(found == {kind_of} for found, kind_of in zip(types, table.types, strict=True)):
+                rows = list(filter(table.is_sound, rows))
+            if kind != "story":
+                yield from (Kept(kind, row[:size], row[size:]) for row in rows)
+            elif rows:
+                yield Kept("stories", (), tuple(rows))
 
 
 # Queries of readers
