@@ -8,6 +8,7 @@ would ignore the signal."""
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from neardup_workers.outside.process.stop import leave, leave_at_once
@@ -16,12 +17,17 @@ from neardup_workers.outside.process.stop import leave, leave_at_once
 _WORKERS = ("sign", "match", "link", "filter", "up")
 # New objects until the garbage collector runs. Loading makes some hundred thousand objects that stay; with the default
 # of 700 the collector would visit all of them repeatedly, for a tenth of the start.
-COLLECT_OBJECTS = 50_000
+COLLECT_OBJECTS = 200_000
+# What libraries do at their import: threads for large matrices, of which there are none here; a look at each installed
+# package for what adds to pydantic.
+_LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "1"}
 
 
 def main() -> None:
     """Run the command line."""
     gc.set_threshold(COLLECT_OBJECTS)
+    for name, value in _LIBRARIES.items():
+        os.environ.setdefault(name, value)
     if sys.argv[1:2] and sys.argv[1] in _WORKERS:
         leave_at_once()
     try:

@@ -33,7 +33,8 @@ def kernel(*declared: str, locked: bool = False, direct: bool = False) -> Callab
             are an array of bytes that is only read, a matrix, a number, and a named tuple whose annotations say its
             fields. Arrays are contiguous. An array that is only read may be writable. In tests, a call with other types
             fails; machine code that is made beforehand has these types alone.
-        locked: keep the interpreter lock, for a short function that reads Python objects.
+        locked: keep the interpreter lock, for a function of microseconds for a chunk, because a thread that gives
+            the lock up may wait long until it has it again; and for one that reads Python objects.
         direct: for one combination of arrays that the library made itself: Python calls the machine code without a look
             at their types, and kernels cannot call it.
     """

@@ -285,7 +285,7 @@ def known_times(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64]
     return times, keepable
 
 
-@kernel("const f64[], i64[], bool[]")
+@kernel("const f64[], i64[], bool[]", locked=True)
 def _to_microseconds(seconds, times, keepable):
     for i in range(len(seconds)):
         times[i], keepable[i] = microseconds_of(seconds[i])

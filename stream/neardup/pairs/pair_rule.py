@@ -148,7 +148,9 @@ def judge(
 
 
 @kernel(
-    "const i32[], const bool[], const f64[], const bool[], f64, f64, i64, bool[], f64[], i32[], bool[]", direct=True
+    "const i32[], const bool[], const f64[], const bool[], f64, f64, i64, bool[], f64[], i32[], bool[]",
+    locked=True,
+    direct=True,
 )
 def _judge(keys, conditions, measured, identical, least, greatest, shared_min, related, similarity, counts, pairs):
     """Fill in the columns of ``Judged``, and which candidates have what the scheme asks for; ``least`` is the least
@@ -182,7 +184,9 @@ def near_of(judged: Judged, found: Candidates, score_min: float) -> Near:
 
 
 @kernel(
-    "const bool[], const f64[], const u8[], const i32[], const bool[], const i32[], f64, i64[], bool[]", direct=True
+    "const bool[], const f64[], const u8[], const i32[], const bool[], const i32[], f64, i64[], bool[]",
+    locked=True,
+    direct=True,
 )
 def _near(pairs, similarity, signals, items, identical, uncompared, score_min, rows, is_near):
     count, others, of_items, last, is_cut = 0, 0, 0, np.int32(-1), False

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import orjson
-from crc32c import crc32c
 
 from neardup.errors import NeardupError
 from neardup.features.tokens.rarity import RARITY_MAGIC
@@ -192,6 +191,8 @@ def _check_settings(block: bytes, config: Config, now: str) -> None:
 
 
 def _checksum(number: int, block: bytes) -> int:
+    from crc32c import crc32c
+
     return int(crc32c(block, crc32c(_NUMBER_AND_LENGTH.pack(number, len(block)))))
 
 

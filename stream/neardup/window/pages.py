@@ -88,7 +88,7 @@ def grow(array: npt.NDArray[np.generic], length: int) -> None:
         array.resize((length, *array.shape[1:]), refcheck=False)
 
 
-@kernel("const i32[], i64, const i64[], i64[]", direct=True)
+@kernel("const i32[], i64, const i64[], i64[]", locked=True, direct=True)
 def _at(pages, bits, numbers, out):
     for i in range(len(out)):
         out[i] = index_at(pages, bits, numbers[i])

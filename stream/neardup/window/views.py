@@ -67,13 +67,13 @@ def bucket_lengths(store, first, most, base, out):
     return n
 
 
-@kernel("Store, i64, i64", direct=True)
+@kernel("Store, i64, i64", locked=True, direct=True)
 def posting_of(store, slot, base):
     """``chains.first_posting`` for Python."""
     return first_posting(store, slot, base)
 
 
-@kernel("Store, i64", direct=True)
+@kernel("Store, i64", locked=True, direct=True)
 def firsts(store, base):
     """The numbers of the first posting, the first byte and the first link of the window."""
     end, oldest = store.state[LINK_END], store.state[OLDEST]
@@ -84,7 +84,7 @@ def firsts(store, base):
     return posting, store.id_starts[slot_index(store, oldest)], end - ((end - link) & 0xFFFFFFFF)
 
 
-@kernel("Store, const i64[], i64[,]", direct=True)
+@kernel("Store, const i64[], i64[,]", locked=True, direct=True)
 def id_bounds(store, slots, out):
     """Fill in where the id of each slot begins and ends in ``store.bytes``."""
     for n in range(len(slots)):
@@ -93,7 +93,7 @@ def id_bounds(store, slots, out):
         out[1, n] = out[0, n] + np.int64(store.id_lengths[index])
 
 
-@kernel("Store, const i64[], i64[]", direct=True)
+@kernel("Store, const i64[], i64[]", locked=True, direct=True)
 def times_of(store, slots, out):
     """Fill in the event time of each slot, ``NO_TIME`` if it has none."""
     for n in range(len(slots)):
@@ -101,7 +101,7 @@ def times_of(store, slots, out):
         out[n] = NO_TIME if store.flags[index] & UNTIMED else store.times[index]
 
 
-@kernel("Store, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", direct=True)
+@kernel("Store, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", locked=True, direct=True)
 def name_pairs(store, slots, items, id_starts, times, bounds, older, newer):
     """Fill in, of pairs of a slot and an item of a batch, where both ids begin and end (the slot's in ``store.bytes``)
     and their event times; returns how many items have the earlier time."""
@@ -116,7 +116,7 @@ def name_pairs(store, slots, items, id_starts, times, bounds, older, newer):
     return turned
 
 
-@kernel("const Items, i64, bool", direct=True)
+@kernel("const Items, i64, bool", locked=True, direct=True)
 def demand(items, first, hides):
     """``measured`` for Python."""
     return measured(items, first, hides)

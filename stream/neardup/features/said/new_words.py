@@ -7,13 +7,13 @@ earlier set lacks a number, a word or a name of it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import regex
 
 from neardup.documents.pieces import NewWord
 from neardup.features.said.comparing_sets import said_parts
@@ -33,12 +33,10 @@ _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _OTHERS = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _NUMERALS, _POWERS = "".join((*HAN_DIGITS, *HAN_POWERS)), "".join((*HAN_POWERS, *HANGUL_POWERS))
 _NUMBER = rf"[\d.,]*\d[{_POWERS}](?:[\d{_NUMERALS}{_POWERS}]|(?<=\d),(?=\d))*|[{_NUMERALS}]{{2,}}"
-_PIECES = regex.compile(
+_WORDS = (
     rf"{_NUMBER}|(?P<two>(?:(?!{_NUMBER})[{_IDEOGRAPHS}])+)|(?P<four>[{_OTHERS}]+)"
     rf"|(?:(?!(?<![\d.,])(?:{_NUMBER}))[^\s{_IDEOGRAPHS}{_OTHERS}])+"  # within digits, to look again takes the square
 )
-_HAN = regex.compile(rf"[{_IDEOGRAPHS}]")
-_MARK = regex.compile(r"\p{M}")
 _LETTERS = {"two": 2, "four": 4, None: 0}
 
 Sets = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]
@@ -91,15 +89,24 @@ def _names_of(texts: list[str], pieces: CodePoints, starts: npt.NDArray[np.int64
     return Names(tokens[is_name], np.append(0, np.cumsum(is_name)))
 
 
+@functools.cache
+def _patterns() -> list[Any]:
+    """The patterns of a piece, of an ideograph and of a mark."""
+    import regex
+
+    return [regex.compile(pattern) for pattern in (_WORDS, rf"[{_IDEOGRAPHS}]", r"\p{M}")]
+
+
 def _pieces(text: str) -> Iterator[_Piece]:
-    for found in _PIECES.finditer(text):
+    pieces, ideograph, mark = _patterns()
+    for found in pieces.finditer(text):
         begin, end = found.span()
         letters = _LETTERS[found.lastgroup]
         if letters:
             for at in range(begin, max(begin, end - letters) + 1):
-                if _MARK.match(text[at]):  # alone it would begin no run
+                if mark.match(text[at]):  # alone it would begin no run
                     continue
-                if end - begin < letters and _HAN.search(text[max(0, begin - 1) : begin] + text[end : end + 1]):
+                if end - begin < letters and ideograph.search(text[max(0, begin - 1) : begin] + text[end : end + 1]):
                     continue  # what stands between numerals
                 yield _Piece(at, min(at + letters, end), is_run=True)
             continue

@@ -34,7 +34,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import regex
 import stop_words
 
 from neardup.errors import ConfigError
@@ -115,6 +114,8 @@ def word_table() -> npt.NDArray[np.uint8]:
 
     The low five bits are the Word_Break class, bit 5 says Extended_Pictographic, bit 6 says word-like.
     """
+    import regex
+
     everything = np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
     def spans(pattern: str) -> list[tuple[int, int]]:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import regex
 
 from neardup.documents.document import Relation
 from neardup.documents.pieces import Marked
@@ -29,7 +28,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 
 # Ways to cut a text into pieces, the finest first.
-_PIECES = tuple(regex.compile(pattern, regex.DOTALL) for pattern in (r"\X", r"\s+|\S+", r".+"))
+_PIECES = r"\X", r"\s+|\S+", r"(?s).+"
 _WIDE = np.dtype("<u4")
 
 Span = tuple[int, int]
@@ -59,9 +58,11 @@ def given_text(text: str, form: NormalForm) -> GivenText:
     >>> given_text("Stra\\u00dfe", NormalForm()).given(4, 5)
     (4, 5)
     """
+    import regex
+
     whole = normalize_any(text, form)
     for pattern in _PIECES:
-        pieces = _from_pieces(pattern.findall(text), form)
+        pieces = _from_pieces(regex.findall(pattern, text), form)
         if pieces.codes.tobytes() == whole.encode("utf-32-le", "surrogatepass"):
             return pieces
     raise AssertionError("a text that is one piece is normalised as a whole")

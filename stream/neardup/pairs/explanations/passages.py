@@ -10,14 +10,11 @@ frequent parts, and 515 if it may not.
 
 from __future__ import annotations
 
-import regex
-from rapidfuzz.distance import Indel
-
 from neardup.documents.pieces import Passage
 
 # The most parts of a text that are compared. Each pair of parts takes one bit of memory: 50 MB for two such texts.
 PARTS_MAX = 20_000
-_PARTS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|\w+|\s+|.", regex.DOTALL)
+_PARTS = r"(?s)[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|\w+|\s+|."
 # Kind of edit -> the kinds of the passages on both sides.
 _CHANGES = {"delete": ("first",), "insert": ("second",), "replace": ("first", "second"), "equal": ("both",)}
 
@@ -37,6 +34,8 @@ def passages(first: str, second: str, parts_max: int = PARTS_MAX) -> tuple[Passa
     >>> [tuple(passage) for passage in passages("a red house", "a blue house")]
     [('both', 'a '), ('first', 'red'), ('second', 'blue'), ('both', ' house')]
     """
+    from rapidfuzz.distance import Indel
+
     parts, rests = zip(*(_parts(text, parts_max) for text in (first, second)), strict=True)
     pieces: list[Passage] = []
     for edit in Indel.opcodes(*parts):
@@ -51,9 +50,11 @@ def passages(first: str, second: str, parts_max: int = PARTS_MAX) -> tuple[Passa
 
 def _parts(text: str, parts_max: int) -> tuple[list[str], str]:
     """The first parts of a text, and the rest of it."""
+    import regex
+
     parts: list[str] = []
     end = 0
-    for match in _PARTS.finditer(text):
+    for match in regex.finditer(_PARTS, text):
         if len(parts) == parts_max:
             break
         parts.append(match.group())

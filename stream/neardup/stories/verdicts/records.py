@@ -325,7 +325,7 @@ def changes(columns: Columns) -> Changes:
     )  # fmt: skip
 
 
-@kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]", direct=True)
+@kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]", locked=True, direct=True)
 def compare_records(journal, records, contents, stories, counts):
     """Compare the records of a journal with what they were before.
 

@@ -141,7 +141,7 @@ def arrivals_of(
     return rows, out
 
 
-@kernel("const bool[], i64, const Batch, i64[], Arrivals", direct=True)
+@kernel("const bool[], i64, const Batch, i64[], Arrivals", locked=True, direct=True)
 def _arrive(accepted, place, batch, rows, out):
     """Fill arrivals from the documents of a batch, and ``rows`` with the arrival of each document."""
     n = 0
@@ -168,7 +168,7 @@ def pairs_of(
     return arrivals, numbers, similarities
 
 
-@kernel("const i32[], const i64[], const f64[], const i64[], i64, i64[], i64[], f32[]", direct=True)
+@kernel("const i32[], const i64[], const f64[], const i64[], i64, i64[], i64[], f32[]", locked=True, direct=True)
 def _pair(items, slots, similarity, rows, offset, arrivals, numbers, similarities):
     for i in range(len(items)):
         arrivals[i], numbers[i], similarities[i] = rows[items[i]], slots[i] - offset, np.float32(similarity[i])
@@ -181,7 +181,7 @@ def starts_of(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
     return starts
 
 
-@kernel("const i64[], i64[]", direct=True)
+@kernel("const i64[], i64[]", locked=True, direct=True)
 def _start(rows, starts):
     at = 0
     for i in range(len(starts)):

@@ -18,7 +18,7 @@ from neardup_workers.outside.options.shared import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class RunOptions(SessionOptions):
     """The arguments of ``run``."""
 
@@ -36,7 +36,7 @@ class RunOptions(SessionOptions):
     across: bool = option(False, "write pairs of documents of different collections only (part collection of --fields)")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class ProbeOptions(SessionOptions):
     """The arguments of ``probe``."""
 
@@ -53,7 +53,7 @@ ALLOW_LOSS: Any = option(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class DedupOptions(SessionOptions):
     """The arguments of ``dedup``."""
 
@@ -89,7 +89,7 @@ class DedupOptions(SessionOptions):
         return None if self.annotate or self.follow else "--output"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class BatchOptions(SessionOptions):
     """The arguments of ``batch``."""
 

@@ -12,7 +12,7 @@ AS_JSON: Any = option(False, "print one JSON object and no picture", name="--jso
 BINS: Any = option(20, "bins of similarity between 0 and 1", min=1, max=1000)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class TuneOptions(CommandOptions):
     """The arguments of ``tune``; those from ``family`` to ``documents`` ask about a family of functions."""
 
@@ -34,7 +34,7 @@ class TuneOptions(CommandOptions):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class CalibrateOptions(CommandOptions):
     """The arguments of ``calibrate``: pairs that were judged, or with ``field`` pairs that a field judges."""
 
@@ -57,7 +57,7 @@ class CalibrateOptions(CommandOptions):
     as_json: bool = option(False, "print one JSON object", name="--json")
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class EvaluateOptions(CommandOptions):
     """The arguments of ``evaluate``: pairs against ``truth``, or with ``clusters`` or ``labels`` verdicts."""
 
@@ -77,7 +77,7 @@ class EvaluateOptions(CommandOptions):
     as_json: bool = AS_JSON
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class ShowOptions(CommandOptions):
     """The arguments of ``show``: pairs, and the documents that they name."""
 
@@ -86,7 +86,7 @@ class ShowOptions(CommandOptions):
     number: int = option(20, "show the N pairs nearest the threshold", short="-n", metavar="N", min=1, max=10_000)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class QuotesOptions(CommandOptions):
     """The arguments of ``quotes``: texts, a file each, and how their quotes are written."""
 
@@ -96,7 +96,7 @@ class QuotesOptions(CommandOptions):
     historic: bool = option(False, "take old spellings of a word as one")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class AuditOptions(CommandOptions):
     """The arguments of ``audit``: the documents, and what ``run`` or ``dedup`` wrote about them."""
 
@@ -108,7 +108,7 @@ class AuditOptions(CommandOptions):
     as_json: bool = AS_JSON
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class PassagesOptions(SessionOptions):
     """The arguments of ``passages``."""
 
@@ -122,7 +122,7 @@ class PassagesOptions(SessionOptions):
     output: str | None = option(None, "write to a file instead of standard output", short="-o", metavar="FILE")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class LearnOrderOptions(CommandOptions):
     """The arguments of ``learn-order``."""
 

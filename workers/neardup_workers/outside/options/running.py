@@ -16,7 +16,7 @@ START: Any = option(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class FeedCommandOptions(CommandOptions):
     """The arguments of ``feed``."""
 
@@ -40,7 +40,7 @@ class FeedCommandOptions(CommandOptions):
     quiet: bool = QUIET
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class ServeCommandOptions(CommandOptions):
     """The arguments of ``serve``."""
 
@@ -59,7 +59,7 @@ class ServeCommandOptions(CommandOptions):
     salvage: bool = option(False, "of a damaged window, keep the sound rows; the file before stays")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class WorkerOptions(CommandOptions):
     """The arguments of ``sign``, ``match``, ``link`` and ``filter``."""
 
@@ -67,7 +67,7 @@ class WorkerOptions(CommandOptions):
     supervised: bool = option(False, "stop when standard input is closed: the end of who started this")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class UpOptions(CommandOptions):
     """The arguments of ``up``: how many processes each role has."""
 
@@ -78,7 +78,7 @@ class UpOptions(CommandOptions):
     start: str | None = START
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class RightsOptions(CommandOptions):
     """The arguments of ``topics rights``."""
 
@@ -90,7 +90,7 @@ class RightsOptions(CommandOptions):
     principal: str | None = option(None, "its name for the broker (default: User:neardup-ROLE)", metavar="NAME")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class PlanOptions(CommandOptions):
     """The arguments of ``topics plan``."""
 
@@ -99,7 +99,7 @@ class PlanOptions(CommandOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class ReplayOptions(CommandOptions):
     """The arguments of ``topics replay``."""
 
@@ -108,21 +108,21 @@ class ReplayOptions(CommandOptions):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class CreateOptions(CommandOptions):
     """The arguments of ``topics create``."""
 
     grow: bool = option(False, "give topics with fewer partitions than --documents-partitions as many, documents last")
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class ShardsOptions(CommandOptions):
     """The arguments of ``topics shards``."""
 
     number: int = argument("N", "how many shards there are to be, more than now", min=1, max=100_000)
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class LoadOptions(CommandOptions):
     """The arguments of ``load``."""
 
@@ -130,7 +130,7 @@ class LoadOptions(CommandOptions):
     quiet: bool = QUIET
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class StatusOptions(CommandOptions):
     """The arguments of ``status``."""
 
@@ -138,7 +138,7 @@ class StatusOptions(CommandOptions):
     behind_max: str = option("5m", "how old an unread record may be before it is a problem", metavar="TIME")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class SizeOptions(CommandOptions):
     """The arguments of ``size``."""
 
@@ -150,7 +150,7 @@ class SizeOptions(CommandOptions):
     as_json: bool = option(False, "print one JSON object", name="--json")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class DeadOptions(CommandOptions):
     """The arguments of the commands ``dead``."""
 
@@ -159,7 +159,7 @@ class DeadOptions(CommandOptions):
     since: str | None = option(None, "only what was refused since: 2h (ago), or 2026-01-31T08:00", metavar="TIME")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class TailOptions(CommandOptions):
     """The arguments of ``tail``."""
 
@@ -171,7 +171,7 @@ class TailOptions(CommandOptions):
     verdicts: bool = option(False, "print verdicts instead of pairs")
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class AgentOptions:
     """The arguments of ``mcp``, which has no settings."""
 

@@ -76,14 +76,14 @@ REJECTS_FILE: Any = option(None, "write every refused line whole to a file, refu
 _OUTPUTS = ("rejects", "keep", "sources", "output", "removed", "verdicts", "clusters", "warc_out")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class CommandOptions:
     """The option of every command with settings."""
 
     config: str | None = SETTINGS_FILE
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class SessionOptions(CommandOptions):
     """The arguments of every command that reads documents, in addition to its settings."""
 
@@ -98,7 +98,7 @@ class SessionOptions(CommandOptions):
         return {name: getattr(self, name) for name in _OUTPUTS if hasattr(self, name)}
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class PrintOptions:
     """What ``settings`` takes."""
 

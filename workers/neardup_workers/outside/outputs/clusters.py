@@ -21,7 +21,7 @@ from neardup.stories.verdicts.representatives import FIRST, NO_RANK, Member, joi
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.verdict_lines import encoded
-from neardup_workers.outside.readers.entries import Entry, collection_of, id_of
+from neardup_workers.outside.readers.entries import Entry, values_of
 
 # Clusters that a summary names.
 LARGEST = 10
@@ -30,7 +30,7 @@ MEMBERS_MAX = 10_000
 _PAGE_ROWS = 4096
 
 
-@dataclass
+@dataclass(slots=True)
 class _Cluster:
     """A cluster that may grow."""
 
@@ -104,7 +104,11 @@ class Clusters:
             found = [entry.found for entry in compress(entries, accepted.tolist())]
             documents = [one for one in found if isinstance(one, Document)]
             self._ranks.put(decided.first_row, ranks_of(documents, self._representative))
-        at = np.flatnonzero(np.isin(verdicts.statuses, (DUPLICATE, UPDATE, UNCHANGED)) & ~verdicts.late)
+        joins = verdicts.statuses == DUPLICATE
+        if ranked:
+            joins |= (verdicts.statuses == UPDATE) | (verdicts.statuses == UNCHANGED)
+        at = np.flatnonzero(joins & ~verdicts.late)
+        id_at, collection_at = values_of(entries)
         rows = decided.first_row - 1 + np.cumsum(accepted)[at]
         names = dict(zip(np.flatnonzero(verdicts.originals != NONE).tolist(), decided.ids, strict=True))
         columns = (verdicts.statuses, verdicts.clusters, verdicts.originals, verdicts.similarities)
@@ -115,15 +119,15 @@ class Clusters:
             if status == DUPLICATE:
                 if cluster is None:
                     name = names[n]
-                    cluster = self._open[place] = _Cluster(place, name, collection=collection_of(entries, n))
+                    cluster = self._open[place] = _Cluster(place, name, collection=collection_at(n))
                     if ranked:
                         cluster.best = (Member(place, name, self._ranks.at(original)),)
                 cluster.size += 1
                 cluster.similarity_min = min(cluster.similarity_min, similarity)
                 if self._write is not None and len(cluster.members) < MEMBERS_MAX:
-                    cluster.members.append((decided.first_place + n, id_of(entries, n), similarity))
+                    cluster.members.append((decided.first_place + n, id_at(n), similarity))
             if cluster is not None and ranked:
-                member = Member(decided.first_place + n, id_of(entries, n), self._ranks.at(row))
+                member = Member(decided.first_place + n, id_at(n), self._ranks.at(row))
                 cluster.best = join(cluster.best, member)
 
     def close(self, first_row: int = 0, ended: npt.NDArray[np.int64] | None = None) -> None:

@@ -133,8 +133,8 @@ def mentions_in(entries: Sequence[Entry]) -> Callable[[str], bool]:
     """Return the function that says whether documents of a source may be among entries, without naming them all."""
     if not isinstance(entries, LineRows):
         return lambda name: True
-    raws = entries.raws
-    joined = cache(lambda: b"\n".join(raws))
+    run = entries.run
+    joined = cache(lambda: run.data[run.starts[0] : run.starts[-1]])
 
     def mentions(name: str) -> bool:
         if not name.isascii() or "xn--" in name or " " in name:  # it may be written in other ways

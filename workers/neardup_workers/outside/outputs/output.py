@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import compress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -24,7 +23,7 @@ import orjson
 
 from neardup_workers.outside.process.exits import Exit, Failure, output_failure
 from neardup_workers.outside.readers.entries import Entry
-from neardup_workers.outside.readers.lines import BOM, HEADER, Header, Line
+from neardup_workers.outside.readers.lines import BOM, HEADER, Header, Line, Run
 from neardup_workers.outside.readers.paths import display
 from neardup_workers.outside.remote.objects import upload
 from neardup_workers.outside.remote.stores import checked_to_write, is_address
@@ -226,7 +225,7 @@ class Lines:
 
     def __init__(self, column: str = "") -> None:
         self._column = column.encode()
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._begun = self._unended = False
         self._header: Header | None = None
 
@@ -242,12 +241,14 @@ class Lines:
             row = row.removeprefix(BOM)
         self.put(row, entry.end)
 
-    def add_lines(self, raws: Sequence[bytes], chosen: npt.NDArray[np.bool_]) -> None:
+    def add_lines(self, run: Run, chosen: npt.NDArray[np.bool_]) -> None:
         """Add the chosen of some lines of JSON, each with its line feed."""
-        lines = raws if chosen.all() else list(compress(raws, chosen.tolist()))
-        if lines:
-            self._header = None
-            self.put(b"\n".join(lines))
+        bounds = run.starts[np.flatnonzero(np.diff(chosen, prepend=False, append=False))].tolist()
+        if bounds:
+            data, ends = memoryview(run.data), iter(bounds)
+            self.put(b"", b"")
+            self._parts += [data[begin:end] for begin, end in zip(ends, ends, strict=True)]
+            self._header, self._unended = None, False
 
     def put(self, data: bytes, end: bytes = b"\n") -> None:
         """Add bytes and the line feed after them; with an empty ``end``, the next bytes still begin on a new line."""

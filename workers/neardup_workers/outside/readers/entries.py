@@ -6,6 +6,7 @@ becomes an object when it is read.
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from neardup.stories.arrow.nested import array_at
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
 from neardup_workers.outside.readers.compression import COMPRESSION_REASONS
 from neardup_workers.outside.readers.formats import FORMAT_REASONS
-from neardup_workers.outside.readers.json.columns import Decoded, decode_columns
+from neardup_workers.outside.readers.json.columns import Decoded, decode_run
 from neardup_workers.outside.readers.lines import BOM, HEADER, RECORD, Header, Run
 from neardup_workers.outside.readers.paths import display
 from neardup_workers.outside.web.extraction import HTML_REASONS
@@ -96,6 +97,9 @@ class Entry(NamedTuple):
     says: str = ""
 
 
+_NO_DOCUMENT = Document("")
+
+
 class Rows(Sequence[Entry]):
     """Consecutive entries whose documents are columns. Reading one of them makes an ``Entry``."""
 
@@ -131,41 +135,29 @@ class Rows(Sequence[Entry]):
         return self.entry(range(len(self))[i])
 
 
-def id_of(entries: Sequence[Entry], position: int) -> str:
-    """Return the id of an entry, empty if it is no document."""
+def values_of(entries: Sequence[Entry]) -> tuple[Callable[[int], str], Callable[[int], str | None]]:
+    """Return the functions that give the id and the collection of an entry by its position, if it is a document."""
     if isinstance(entries, Rows):
-        return entries.id(position)
-    document = entries[position].found
-    return document.id if isinstance(document, Document) else ""
-
-
-def collection_of(entries: Sequence[Entry], position: int) -> str | None:
-    """Return the collection of an entry."""
-    if isinstance(entries, Rows):
-        return entries.collection(position)
-    document = entries[position].found
-    return document.collection if isinstance(document, Document) else None
+        return entries.id, entries.collection
+    documents = [entry.found if isinstance(entry.found, Document) else _NO_DOCUMENT for entry in entries]
+    return (lambda position: documents[position].id), (lambda position: documents[position].collection)
 
 
 class LineRows(Rows):
     """Consecutive lines of JSON; each is a document.
 
-    ``first`` is the number of the first line, from 1; ``raws`` are the lines without their line feeds; ``decode`` makes
-    the document, or the reason of its refusal, of a line and its number. ``sources`` and ``urls`` are those of the
-    lines, if they are read.
+    ``first`` is the number of the first line, from 1; ``run`` has the lines; ``decode`` makes the document, or the
+    reason of its refusal, of a line and its number. ``sources`` and ``urls`` are those of the lines, if they are read.
     """
 
-    def __init__(
-        self,
-        source: str,
-        first: int,
-        raws: list[bytes],
-        decoded: Decoded,
-        decode: Decode,
-    ) -> None:
-        self.source, self.first, self.raws = source, first, raws
+    def __init__(self, source: str, run: Run, decoded: Decoded, decode: Decode) -> None:
+        self.source, self.first, self.run = source, run.number, run
         self.sources, self.urls = decoded.sources, decoded.urls
         self._documents, self._decode = decoded.documents, decode
+
+    @functools.cached_property
+    def _raws(self) -> list[bytes]:
+        return self.run.raws
 
     @property
     def documents(self) -> DocumentColumns:
@@ -173,12 +165,12 @@ class LineRows(Rows):
         return self._documents
 
     def __len__(self) -> int:
-        return len(self.raws)
+        return self.run.lines
 
     def entry(self, position: int) -> Entry:
         """Return the entry of a line."""
-        number = self.first + position
-        return Entry(self.source, number, self.raws[position], self._decode(self.raws[position], number))
+        number, raw = self.first + position, self._raws[position]
+        return Entry(self.source, number, raw, self._decode(raw, number))
 
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
         """Return the reasons, as ``decode_document`` gives them."""
@@ -274,18 +266,18 @@ def line_rows(
 
     With ``names``, a line without an id is named by its position.
     """
-    count = len(run.raws)
-    sizes = np.fromiter(map(len, run.raws), np.int64, count)
-    chunks = np.cumsum(sizes) // CHUNK_CHARACTERS * count + np.arange(count) // CHUNK_DOCUMENTS
-    bounds = list(pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), count)))
+    size = int(run.starts[-1] - run.starts[0])
+    part_bytes = -(-size // max(1, size // CHUNK_CHARACTERS))  # a block with the rest of the one before it is one part
+    ends, numbers = run.starts[1:] - run.starts[0] - 1, np.arange(run.lines)
+    chunks = ends // part_bytes * run.lines + numbers // CHUNK_DOCUMENTS
+    bounds = list(pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), run.lines)))
     bounds.reverse()
     while bounds:
         begin, end = bounds.pop()
-        part = Run(run.number + begin, run.raws[begin:end])
-        named = partial(_names, path, part) if names else None
-        decoded = _columns(part, fields, named)
+        part = run.part(begin, end)
+        decoded = _columns(part, fields, partial(_names, path, part) if names else None)
         if decoded is not None:
-            yield LineRows(source, part.number, part.raws, decoded, decode)
+            yield LineRows(source, part, decoded, decode)
         elif end - begin > _LINES_APART:
             bounds += (((begin + end) // 2, end), (begin, (begin + end) // 2))
         else:
@@ -294,14 +286,14 @@ def line_rows(
 
 def _columns(run: Run, fields: Fields, named: Callable[[], list[bytes | None]] | None) -> Decoded | None:
     """Return the documents of a run, or ``None`` if a line has to be decoded by itself."""
-    if run.number == 1 and run.raws[0].startswith(BOM):
+    if run.number == 1 and run.data.startswith(BOM, run.starts.item(0)):
         return None
-    decoded = decode_columns(run.raws, [None] * len(run.raws), fields)
+    decoded = decode_run(run.data, run.starts, None, fields)
     if decoded is None and named is not None:
-        decoded = decode_columns(run.raws, named(), fields)
+        decoded = decode_run(run.data, run.starts, named(), fields)
     return decoded
 
 
 def _names(path: str, run: Run) -> list[bytes | None]:
     """Return the name of each line."""
-    return [f"{display(path)}:{number}".encode() for number in range(run.number, run.number + len(run.raws))]
+    return [f"{display(path)}:{number}".encode() for number in range(run.number, run.number + run.lines)]

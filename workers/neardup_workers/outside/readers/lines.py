@@ -6,12 +6,19 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from neardup.errors import Reason
+from neardup.machine.kernels.json_scan import PADDING
 from neardup_workers.outside.web.pages import Page
 
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\n\v\f\r\x1e" + BOM
+_LINE_FEED = 10
+# What a kernel may read behind the last line of a run.
+_PADDING = bytes(PADDING)
 # A value of ``reason`` that marks the header of a table.
 HEADER = Reason("header")
 # A value of ``reason`` that marks a record of an archive that belongs to others: a request, metadata.
@@ -58,10 +65,26 @@ IDLE = Line(0, b"")
 
 class Run(NamedTuple):
     """Consecutive whole lines of one block, each with its line feed in the input and within the bound, from line
-    ``number`` on. Some may be blank."""
+    ``number`` on. Some may be blank. Line i of n is ``data[starts[i]:starts[i + 1]]``, with its line feed; ``PADDING``
+    bytes or more stand behind the last one."""
 
     number: int
-    raws: list[bytes]
+    data: bytes
+    starts: npt.NDArray[np.int64]
+
+    @property
+    def lines(self) -> int:
+        """The number of lines."""
+        return len(self.starts) - 1
+
+    @property
+    def raws(self) -> list[bytes]:
+        """The lines without their line feeds."""
+        return self.data[self.starts[0] : self.starts[-1] - 1].split(b"\n")
+
+    def part(self, begin: int, end: int) -> Run:
+        """Return some of the lines."""
+        return Run(self.number + begin, self.data, self.starts[begin : end + 1])
 
 
 def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
@@ -91,19 +114,17 @@ def split_runs(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line 
         elif not block:
             yield IDLE
         else:
-            *lines, last = block.split(b"\n")
-            if not lines:
-                parts.append(last)
-                size += len(last)
-            else:
-                if parts or too_long:
-                    lines[0] = b"".join((*parts, lines[0]))
-                    if too_long:
-                        yield Line(number, lines[0], True)
-                        number, lines = number + 1, lines[1:]
-                yield from _runs(number, lines, bytes_max)
-                number += len(lines)
-                parts, size, too_long = [last], len(last), False
+            rest = block
+            if too_long and (end := rest.find(b"\n")) >= 0:
+                yield Line(number, rest[:end], True)
+                number, too_long, rest = number + 1, False, rest[end + 1 :]
+            if end := rest.rfind(b"\n") + 1:
+                run = _run_of(number, b"".join((*parts, memoryview(rest)[:end], _PADDING)))
+                yield from _runs(run, bytes_max)
+                number += run.lines
+                parts, size, rest = [], 0, rest[end:]
+            parts.append(rest)
+            size += len(rest)
             if size > bytes_max or too_long:
                 yield Line(number, b"".join(parts), True, False)
                 parts, size, too_long = [], 0, True
@@ -111,14 +132,18 @@ def split_runs(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line 
         yield Line(number, b"".join(parts), too_long, end=b"")
 
 
-def _runs(number: int, raws: list[bytes], bytes_max: int) -> Iterator[Line | Run]:
+def _run_of(number: int, data: bytes) -> Run:
+    """Return the lines of bytes that end with a line feed and the padding."""
+    content = np.frombuffer(data, np.uint8, len(data) - PADDING)
+    return Run(number, data, np.concatenate(([0], np.flatnonzero(content == _LINE_FEED) + 1)))
+
+
+def _runs(run: Run, bytes_max: int) -> Iterator[Line | Run]:
     """Yield whole lines; those that are too long come in parts."""
-    if not raws:
+    if np.diff(run.starts).max() <= bytes_max + 1:
+        yield run
         return
-    if max(map(len, raws)) <= bytes_max:
-        yield Run(number, raws)
-        return
-    for at, raw in enumerate(raws, number):
+    for at, raw in enumerate(run.raws, run.number):
         if len(raw) <= bytes_max:
             yield Line(at, raw)
         else:

@@ -1,8 +1,8 @@
 """``neardup run`` and ``neardup probe``: read and decode | sign | match | write, in order and in bounded memory.
 
-The thread that reads also matches and writes. While no input is available, all read documents are finished first. So a
-pair is written as soon as it is known, even if documents arrive slowly. A batch is matched in slices, and the pairs of
-a slice are written before the next slice: memory does not grow with the pairs of a batch.
+A thread of its own matches and writes while others read and sign. While no input is available, all read documents are
+finished first. So a pair is written as soon as it is known, even if documents arrive slowly. A batch is matched in
+slices, and the pairs of a slice are written before the next slice: memory does not grow with the pairs of a batch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 
@@ -19,12 +20,11 @@ from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, match_steps
-from neardup.pairs.signing import Signer
+from neardup.pairs.signing import Signed, Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.window.steps import step
-from neardup_workers.doing.audit.measuring import add_truth, check_truth
 from neardup_workers.doing.session.checks import check_across, check_top
-from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.session.session import Chunk, Session
 from neardup_workers.doing.session.token_order import with_order
 from neardup_workers.outside.options.documents import ProbeOptions, RunOptions
 from neardup_workers.outside.outputs.lines_file import LinesFile
@@ -51,6 +51,8 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
     """
     settings = with_file_window(settings)
     if options.truth:
+        from neardup_workers.doing.audit.measuring import check_truth
+
         others = {"--follow": options.follow, "--top": options.top is not None, "--candidates": options.candidates}
         others["--window-from"] = options.window_from is not None
         check_truth(options, settings, options.output, "--output", others=others)
@@ -84,17 +86,20 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
                 matcher.match(signed.batch, probe=False)
             session.bound_window(matcher.table)
         asking = Signer(settings, queries=True) if index is not None else signer
-        for signed in session.signed(options.paths, asking, follow=options.follow):
-            for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=index is None):
-                session.report.pairs += pairs
-                output.write(lines)
-            session.bound_window(matcher.table)
+        answer = partial(_answer, session, matcher, options, overview, output, index is None)
+        # A strict run ends before it answers the chunk of what it refuses.
+        apart = (lambda *_: None) if settings.strict else answer
+        for chunk, signed, _ in session.answered_chunks(options.paths, asking, apart, follow=options.follow):
+            if settings.strict:
+                answer(chunk, signed)
     if options.keep is not None and not session.cut:
         from neardup_workers.outside.outputs.window_file import keep
 
         keep(options.keep, matcher)
     session.notes += _notes(options, overview, looks_back=index is None)
     if options.truth:
+        from neardup_workers.doing.audit.measuring import add_truth
+
         add_truth(session, settings, pairs=options.output)
     return session.end(matcher.table.counts())
 
@@ -110,6 +115,17 @@ def _notes(options: RunOptions, overview: Overview, *, looks_back: bool) -> Iter
         )
     if options.output is not None:
         yield f"the pairs stand in {options.output}"
+
+
+def _answer(
+    session: Session, matcher: Matcher, options: RunOptions, overview: Overview, output: LinesFile, add: bool,
+    _: Chunk, signed: Signed,
+) -> None:  # fmt: skip
+    """Write the answers to a signed chunk."""
+    for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=add):
+        session.report.pairs += pairs
+        output.write(lines)
+    session.bound_window(matcher.table)
 
 
 def _answers(

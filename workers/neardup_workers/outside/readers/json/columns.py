@@ -88,17 +88,36 @@ def decode_columns(
         >>> decoded.documents[0][:3]
         ('a', 'hello', None)
     """
-    names = _names(fields, titles)
+    return decode_run(b"".join([*lines, _PADDING]), starts_of(lines), keys, fields, titles=titles)
+
+
+def decode_run(
+    joined: bytes, starts: npt.NDArray[np.int64], keys: Sequence[bytes | None] | None, fields: Fields, *,
+    titles: bool = False,
+) -> Decoded | None:  # fmt: skip
+    """Do the same for n lines one after the other, with or without line feeds.
+
+    Args:
+        joined: the lines, with ``PADDING`` bytes or more behind the last one.
+        starts: where each line begins, and the end, ``int64[n + 1]``.
+        keys: the key of each line; ``None``: no line has one.
+        fields: as for ``decode_columns``.
+        titles: as for ``decode_columns``.
+
+    Returns:
+        What ``decode_columns`` returns for these lines.
+    """
+    names, count = _names(fields, titles), len(starts) - 1
     if names is None:
         return None
-    joined = b"".join([*lines, _PADDING])
     data = np.frombuffer(joined, np.uint8)
-    given = [key or b"" for key in keys]
+    given = [key or b"" for key in keys or ()]
     key_data = np.frombuffer(b"".join([*given, _PADDING]), np.uint8)
-    has_key = np.array([key is not None for key in keys], np.bool_)
-    room = _room(len(lines), len(data), len(key_data))
-    starts = starts_of(lines)
-    if scan_lines((data, starts), (key_data, starts_of(given)), has_key, names, room) < len(lines):
+    key_starts, has_key = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
+    if keys is not None:
+        key_starts, has_key = starts_of(given), np.array([key is not None for key in keys], np.bool_)
+    room = _room(count, int(starts[-1] - starts[0]) + PADDING, len(key_data))
+    if scan_lines((data, starts), (key_data, key_starts), has_key, names, room) < count:
         return None
     if not np.diff(room.id_starts).all():  # an empty text is no id
         return None

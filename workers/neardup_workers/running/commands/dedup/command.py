@@ -25,8 +25,7 @@ from neardup.pairs.pipeline import Matcher
 from neardup.pairs.signing import Signed, Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED
-from neardup_workers.doing.audit.measuring import add_truth, check_truth
+from neardup.stories.verdicts.rule import DUPLICATE, IS_KEPT_STATUS, KEPT, REFUSED, STATUSES, UNCHANGED
 from neardup_workers.doing.session.session import Chunk, Session, judged
 from neardup_workers.outside.options.documents import DedupOptions
 from neardup_workers.outside.outputs.clusters import Clusters
@@ -51,6 +50,8 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     settings = with_file_window(settings)
     if options.truth:
+        from neardup_workers.doing.audit.measuring import check_truth
+
         others = {"--follow": options.follow, "--window-from": options.window_from is not None}
         others["--against"] = bool(options.against)
         check_truth(options, settings, options.verdicts, "--verdicts", others=others)
@@ -58,19 +59,12 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         raise Failure(Exit.USAGE, "--window-from and --against both say what came before: leave one of them out")
     lost: list[str] = []
     archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
-    with (
-        Session(
-            settings,
-            options,
-            before=options.against or (),
-            follow=options.follow,
-            prints=options.output is None and archive is None,
-            every_line=True,
-            spill_record=None if archive is None else archive.add_part,
-            sources=options.sources is not None,
-        ) as session,
-        ExitStack() as stack,
-    ):
+    session = Session(
+        settings, options, before=options.against or (), follow=options.follow, every_line=True,
+        prints=options.output is None and archive is None, sources=options.sources is not None,
+        spill_record=None if archive is None else archive.add_part,
+    )  # fmt: skip
+    with session, ExitStack() as stack:
         outputs = _Outputs(options, settings, archive, stack)
         share_interpreter()
         matcher, signer = Matcher(settings), Signer(settings)
@@ -102,6 +96,8 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         keep(options.keep, matcher, decider)
     session.notes.extend(outputs.notes())
     if options.truth:
+        from neardup_workers.doing.audit.measuring import add_truth
+
         add_truth(session, settings, verdicts=options.verdicts)
     ended = session.end(matcher.table.counts(), outputs.found())
     return Exit.REFUSED if lost and ended is Exit.SUCCESS else ended
@@ -221,7 +217,7 @@ class _Outputs:
         """Write the rows that go to Parquet files."""
         statuses = decided.verdicts.statuses
         if self._kept_table is not None:
-            self._kept_table.add(rows, statuses != REFUSED if self._annotate else np.isin(statuses, KEPT), decided)
+            self._kept_table.add(rows, statuses != REFUSED if self._annotate else IS_KEPT_STATUS[statuses], decided)
         if self._removed_table is not None and not self._annotate:
             self._removed_table.add(rows, np.isin(statuses, _DROPPED), decided)
 
@@ -237,7 +233,7 @@ class _Outputs:
         if self._archive or self._write_verdicts is not None or (shows and self._texts is None):
             verdicts = list(verdict_lines(entries, reasons, decided))
         elif not shows and isinstance(entries, LineRows):
-            self._kept.add_lines(entries.raws, np.isin(decided.verdicts.statuses, KEPT))
+            self._kept.add_lines(entries.run, IS_KEPT_STATUS[decided.verdicts.statuses])
             lines = ()
         shown = verdicts
         if shows and self._texts is not None:
