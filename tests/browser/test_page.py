@@ -92,6 +92,11 @@ def test_a_story_of_10000_members_stays_usable(page):
     assert page.browser.evaluate("document.activeElement === document.querySelector('.story h2')")
     page.browser.evaluate("document.querySelector('.turn button').click()")
     page.browser.wait(f"{title} === 'Documents 1 to 50 of 10,000'")
+    page.browser.evaluate("document.querySelector('.choices a:last-child').click()")  # by date, also 50 at a time
+    page.browser.wait(f"document.querySelector('.choices a:last-child')?.ariaCurrent && {title}")
+    for first in (51, 101):
+        page.browser.evaluate("document.querySelector('.turn button:last-child').click()")
+        page.browser.wait(f"{title} === 'Documents {first} to {first + 49} of 10,000'")
     assert page.browser.evaluate("document.querySelectorAll('*').length") < 1500
 
 
@@ -108,6 +113,8 @@ def test_a_story_shows_the_updates_of_its_first_document(page):
         "[...document.querySelectorAll('.story > .members > li .id')].map((one) => one.innerText)"
     )
     assert ids == ["library", "mirror", "library"]
+    heading = page.browser.evaluate("document.querySelector('.story h2').innerText")
+    assert heading == "Documents 1 to 2 of 2, and 1 update"
     page.browser.evaluate("document.querySelector('.update button').click()")
     assert page.browser.wait("document.querySelector('.changes ins')?.innerText") == "Tuesday"
     assert page.browser.evaluate("document.querySelector('.changes del').innerText") == "Monday"

@@ -93,8 +93,13 @@ def test_ten_tasks_of_an_editor_need_no_mouse_and_few_keys(editor):
     editor.open("Follow", shows("--webhook"))
     # 6. Why are the two one story?
     editor.open("Compare", "document.querySelector('.verdict')?.innerText.includes('They are')")
-    # 7. Say that they are not.
+    # 7. Say that they are not, for later copies too; and take it back, against what was said.
     editor.open("Not a duplicate", shows("Kept in this browser"))
+    editor.open("Make it hold", shows("so are later copies"))
+    editor.open("Duplicate", shows("Kept in this browser"))
+    editor.open("Make it hold", shows("Replace what was said"))
+    editor.press("Enter", ENTER)
+    editor.browser.wait(shows("so are later copies"))
     # 8. Hide a notice everywhere.
     editor.page.show(f"story/{editor.page.notice}", shows("Hide everywhere"))
     editor.open("Hide everywhere", "document.querySelector('[data-desk=muted]').ariaPressed === 'true'")

@@ -97,13 +97,18 @@ function marking(why, compares, collection, signal) {
   const hold = el('button', { type: 'button', class: 'link', onclick: async () => {
     const say = marks.of(why.older, why.newer) === 'duplicate' ? 'together' : 'apart';
     try {
-      const { id, cluster } = await post(`/v1/${say}?${idsOf(why.older, why.newer, collection)}`, {}, signal);
+      const { id, cluster } = await post(`/v1/${say}?${idsOf(why.older, why.newer, collection)}${hold.dataset.replaces ? '&replace=true' : ''}`, {}, signal);
+      shown();
       said.replaceChildren(`${shownId(id)} is of `, el('a', { href: `#/story/${cluster}` }, 'this story'), ', and so are later copies.');
     } catch (error) {
-      if (!signal.aborted) said.textContent = [error.title, error.detail].filter(Boolean).join(' ') || 'The service does not answer.';
+      if (signal.aborted) return;
+      said.textContent = [error.title, error.detail].filter(Boolean).join(' ') || 'The service does not answer.';
+      if (error.reason === 'contradicts') [hold.dataset.replaces, hold.textContent] = ['true', 'Replace what was said'];
     }
-  } }, 'Make it hold for later copies');
+  } });
   const shown = () => {
+    hold.textContent = 'Make it hold for later copies';
+    delete hold.dataset.replaces;
     for (const button of buttons) button.setAttribute('aria-pressed', String(marks.of(why.older, why.newer) === button.dataset.mark));
     hold.hidden = !compares || !marks.of(why.older, why.newer);
   };

@@ -51,7 +51,7 @@ export function stories(view, { query, signal, ready }) {
     cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
       : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
         : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
-    const sentence = !clusters.length ? '' : `${count(clusters.length)}${next ? ' of more' : ''} ${clusters.length === 1 ? 'story' : 'stories'}.`;
+    const sentence = !clusters.length ? '' : `${count(clusters.length)} ${clusters.length === 1 ? 'story' : 'stories'}${next ? ', and more behind' : ''}.`;
     if (said.textContent !== sentence) said.textContent = sentence;
     turn.replaceChildren(
       asked.cursor ? el('a', { class: 'button', href: address({ ...asked, cursor: '' }) }, 'First page') : '',

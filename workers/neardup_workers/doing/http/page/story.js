@@ -14,8 +14,9 @@ const COLUMNS = ['id', 'source', 'title', 'url', 'status', 'duplicate_of', 'simi
 export function story(view, { rest, query, signal, ready, named }) {
   const number = Number(rest[0]);
   const pages = [-1]; // the place that each page begins behind
-  const byDate = query.get('sort') === 'date'; // then a page has as many as a request may: a date says nothing of other pages
+  const byDate = query.get('sort') === 'date'; // then a request has as many as it may: a date says nothing of other pages
   const size = byDate ? EXPORTED : MEMBERS;
+  let part = 0; // of them, by date
   const panel = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
   view.append(el('p', {}, el('a', { class: 'back', href: '#/stories' }, 'All stories')), panel);
 
@@ -33,21 +34,25 @@ export function story(view, { rest, query, signal, ready, named }) {
   }
 
   function told(cluster) {
-    const first = (pages.length - 1) * size;
+    const all = timeline(cluster, pages.at(-1), byDate);
+    const list = byDate ? all.slice(part * MEMBERS, (part + 1) * MEMBERS) : all;
+    const updates = list.filter(isUpdate).length;
+    const first = (pages.length - 1) * size + all.slice(0, part * MEMBERS).filter((one) => !isUpdate(one)).length;
     const original = cluster.representative;
+    const hasMore = (part + 1) * MEMBERS < all.length && byDate;
     const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
     return [
       el('h1', { dir: 'auto', lang: language(cluster.title ?? cluster.preview), class: 'story-title' }, words(cluster.title ?? cluster.preview, original ?? 'The first document was removed')),
       el('p', { class: 'quiet' }, `${count(cluster.size)} documents${cluster.sources > 1 ? ` from ${count(cluster.sources)} sources,` : ''} ${[duration(cluster), arrived(cluster)].filter(Boolean).join(', ')}. `,
         typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
       desk(cluster), arrivals(cluster), growth(cluster), exports(cluster),
-      el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
+      el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + list.length - updates)} of ${count(cluster.size)}${updates ? `, and ${count(updates)} update${updates === 1 ? '' : 's'}` : ''}`),
       el('p', { class: 'choices', role: 'group', 'aria-label': 'Order' }, [['', 'By arrival'], ['?sort=date', 'By date']].map(([query_, text]) =>
         el('a', { href: `#/story/${cluster.cluster}${query_}`, 'aria-current': Boolean(query_) === byDate ? 'true' : null }, text))),
-      el('ol', { class: 'members' }, timeline(cluster, pages.at(-1), byDate).map((one) => (one.status === 'update' ? version(one, signal) : row(one, original, cluster)))),
+      el('ol', { class: 'members' }, list.map((one) => (isUpdate(one) ? version(one, signal) : row(one, original, cluster)))),
       el('p', { class: 'turn' },
-        turn('Earlier', pages.length > 1, () => pages.pop()),
-        turn('Later', typeof cluster.next === 'number', () => pages.push(cluster.next))),
+        turn('Earlier', part > 0 || pages.length > 1, () => { if (part) part -= 1; else { pages.pop(); part = byDate ? EXPORTED / MEMBERS - 1 : 0; } }),
+        turn('Later', hasMore || typeof cluster.next === 'number', () => { if (hasMore) part += 1; else { pages.push(cluster.next); part = 0; } })),
     ];
   }
 
@@ -89,6 +94,7 @@ export function story(view, { rest, query, signal, ready, named }) {
   load();
 }
 
+const isUpdate = (one) => one.status === 'update';
 const dateOf = (one) => one.date ?? one.time;
 
 /** The documents of a page with the updates that arrived among them, in order of arrival or of their dates. */
