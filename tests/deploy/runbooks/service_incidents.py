@@ -203,7 +203,7 @@ def watched(place: Place) -> tuple[Any, dict[str, Any]]:
     """A feed that a real watcher asks; returns what asks it once, and what it answers."""
     said: list[str] = []
     session: Any = SimpleNamespace(report=SimpleNamespace(say=said.append))
-    observe = _observer(FeedSettings(metrics_port=0), session)
+    observe = _observer(FeedSettings(health_port=0), session)
     place.target = f"127.0.0.1:{said[0].rpartition(':')[2]}"
     answer: dict[str, Any] = {"items": [], "late": 0.0}
 

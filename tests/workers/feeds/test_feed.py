@@ -83,7 +83,7 @@ def test_followed_feeds_are_asked_again_until_a_signal(web, start):
         handler.wfile.write(body or b"")
 
     web.answers["/a"] = answer
-    options = ("--allow-private", "--interval-seconds", "1", "--metrics-port", "0")
+    options = ("--allow-private", "--interval-seconds", "1", "--health-port", "0")
     process = start("feed", "--follow", *options, web.url("/a"))
     served = process.stderr.readline().decode().split()[-1]
     lines = [json.loads(process.stdout.readline())["id"] for _ in range(2)]

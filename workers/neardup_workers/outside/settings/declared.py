@@ -187,8 +187,8 @@ class FeedOptions(Declared):
     clock: str | None = setting(default=None, pattern="^(arrival|event)$", description=
         "the time of an item: event, its date; arrival, when it was fetched, its date is in published; by default "
         "arrival with --follow and without --to-serve, else event")  # fmt: skip
-    metrics_port: int | None = setting(default=None, ge=0, le=65_535, description=
-        "port of health_host for /metrics and health; 0 takes a free one")  # fmt: skip
+    health_port: int | None = setting(default=None, ge=0, le=65_535, description=
+        "port of health_host for /metrics and health, by default none; 0 takes a free one")  # fmt: skip
     websub: tuple[str, ...] = setting(default=(), max_length=2, description=
         "address that hubs (WebSub) push feeds to; then where to listen, by default 127.0.0.1:8471")  # fmt: skip
 

@@ -43,6 +43,7 @@ REMOVED: dict[str, str] = {
     "feed_items_max": "10,000 items of a feed are remembered",
     "fetch_bytes_max": "an answer has at most 8 MiB, unpacked",
     "fetch_seconds_max": "an answer takes at most 30 seconds, with all its redirects",
+    "metrics_port": "give --health-port PORT",
     "parse_seconds_max": "the reading of a feed takes at most 20 seconds",
     "redirects_max": "a request follows at most five redirects",
     "user_agent": "requests name the program as neardup/VERSION, and contact behind it",

@@ -39,7 +39,7 @@ TYPED = frozenset((
     "bootstrap_servers", "topic_prefix", "kafka_config", "shards", "instance", "health_port", "verdicts",
     "allow_gap", "standbys", "log_format",
     "documents_partitions", "replication_factor", "retention_seconds",
-    "interval_seconds", "allow_private", "clock", "metrics_port",
+    "interval_seconds", "allow_private", "clock",
     "host", "port", "token_file", "durability", "keep_texts", "webhook", "blocked",
 ))  # fmt: skip
 # Kind of a setting -> its type on the command line, and the name of its value in the help.

@@ -133,10 +133,10 @@ def _clock(settings: FeedSettings, options: FeedCommandOptions) -> str:
 
 def _observer(settings: FeedSettings, session: Session) -> Callable[[str, Condition | None], None]:
     """Serve metrics and health if a port is set; returns what takes the condition of feeds. Raises ``Failure``."""
-    if settings.metrics_port is None:
+    if settings.health_port is None:
         return lambda url, condition: None
     observer, health = Metrics(FEED, {"role": FEED}), Health(math.inf)
-    port = serve(settings.health_host, settings.metrics_port, observer.registry, health)
+    port = serve(settings.health_host, settings.health_port, observer.registry, health)
     session.report.say(f"health and metrics on {settings.health_host}:{port}")
     health.beat(HealthAnswer(True, "feeds are watched"))
 
