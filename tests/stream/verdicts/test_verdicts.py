@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
@@ -140,23 +141,26 @@ def model_of(rules, compare=None):
 @examples(250)
 @given(schedules(), limits(), st.sampled_from([None, compared_of]), st.data())
 def test_the_kernel_decides_as_the_model(events, rules, compare, data):
-    """In any cut of the stream into calls and steps, with steps undone between; with and without comparisons."""
+    """In any cut of the stream into calls and steps, with steps undone between; with and without comparisons, however
+    far a call looks ahead."""
     model = model_of(rules, compare)
     expected = [model.decide(place, event) for place, event in enumerate(events)]
     decisions = Named(rules, compare)
     found = []
-    while len(found) < len(events):
-        count = data.draw(st.integers(1, len(events) - len(found)))
-        if data.draw(st.booleans()):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("neardup.stories.verdicts.decisions._AHEAD_MAX", data.draw(st.sampled_from([1, 3, 1 << 11])))
+        while len(found) < len(events):
+            count = data.draw(st.integers(1, len(events) - len(found)))
+            if data.draw(st.booleans()):
+                decisions.begin()
+                run(decisions, events[len(found) : len(found) + data.draw(st.integers(1, 8))], len(found))
+                decisions.undo()
             decisions.begin()
-            run(decisions, events[len(found) : len(found) + data.draw(st.integers(1, 8))], len(found))
-            decisions.undo()
-        decisions.begin()
-        half = data.draw(st.integers(0, count))
-        for first, end in ((0, half), (half, count)):
-            at = len(found)
-            found += run(decisions, events[at : at + end - first], at)
-        decisions.commit()
+            half = data.draw(st.integers(0, count))
+            for first, end in ((0, half), (half, count)):
+                at = len(found)
+                found += run(decisions, events[at : at + end - first], at)
+            decisions.commit()
     # Of an original that has left the rows, the kernel says that it has.
     expected = [
         one._replace(original=GONE) if other.original == GONE and one.original is not None else one

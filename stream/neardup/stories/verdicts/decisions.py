@@ -55,6 +55,9 @@ from neardup.window.pages import Pages, grow
 
 # Ended stories are collected when there are more, and more than half of all.
 _COLLECTED_MIN = 1 << 10
+# Arrivals that are looked at ahead of the one that is decided: what near copies of each other need becomes known only
+# while they are decided, and each look asks for all that is known.
+_AHEAD_MAX = 1 << 11
 # Room is made for at least so many rows, so that calls of one document seldom do it.
 _ROWS_MIN = 64
 _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
@@ -181,13 +184,16 @@ class Decisions:
         if len(found.rows):
             pairs = _Pairs(rule.starts_of(found.rows, n), found.numbers, found.similarities)
         comparing.asked[0] = 0  # an exception may have left some
-        at, self.end = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, first, end)
+        at, block_end = first, first
         while at < end:
-            assert compare is not None, "a document waits for comparisons that cannot be made"
-            asked = int(comparing.asked[0])
-            items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
-            comparing = with_results(comparing, items, numbers, compare(items, numbers))
-            at, self.end = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at, end)
+            if at == block_end:
+                comparing, block_end = self._comparing, min(end, at + _AHEAD_MAX)
+            at, self.end = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at, block_end)
+            if at < block_end:
+                assert compare is not None, "a document waits for comparisons that cannot be made"
+                asked = int(comparing.asked[0])
+                items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
+                comparing = with_results(comparing, items, numbers, compare(items, numbers), at, block_end)
         return verdicts
 
     @property

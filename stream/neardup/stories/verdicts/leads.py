@@ -140,19 +140,21 @@ def with_results(
     items: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     results: npt.NDArray[np.float32],
+    first: int,
+    end: int,
 ) -> Comparing:
-    """Add the results of what was asked; nothing is asked any more."""
-    arrivals = len(comparing.starts) - 1
-    known = np.repeat(np.arange(arrivals), np.diff(comparing.starts))
-    items, rows = np.concatenate([known, items]), np.concatenate([comparing.rows, rows])
-    results = np.concatenate([comparing.results, results])
+    """Add the results of what was asked for arrivals from ``first`` to ``end``, and keep those of no others; nothing is
+    asked any more."""
+    known = comparing.starts[first : end + 1]
+    held = slice(known[0], known[-1])
+    items = np.concatenate([np.repeat(np.arange(first, end), np.diff(known)), items])
+    rows = np.concatenate([comparing.rows[held], rows])
+    results = np.concatenate([comparing.results[held], results])
     order = np.argsort(items, kind="stable")
+    starts = np.zeros(len(comparing.starts), np.int64)
+    np.cumsum(np.bincount(items - first, minlength=end - first), out=starts[first + 1 : end + 1])
     comparing.asked[0] = 0
-    return comparing._replace(
-        starts=np.searchsorted(items[order], np.arange(arrivals + 1)),
-        rows=rows[order],
-        results=results[order],
-    )
+    return comparing._replace(starts=starts, rows=rows[order], results=results[order])
 
 
 @inlined
@@ -354,9 +356,12 @@ def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first, end):
             break
         if arrivals.kinds[i] != kind:
             continue
+        document = undecided(columns, rules, arrivals, pairs, i)
+        is_led = pairs.starts[i] < pairs.starts[i + 1] or document.newest != NONE
+        if not is_led and newest_story(columns, document.id) == NONE:
+            continue  # as most are
         if rules.by_content and latest(columns, rules, arrivals.contents[i]) != NONE:
             continue
-        document = undecided(columns, rules, arrivals, pairs, i)
         ask(comparing, i, nearest(columns, rules, document, np.int64(NONE), pairs, comparing).missing)
     state[IGNORED] = ignored
 

@@ -1,5 +1,5 @@
 """Messages of columns: the form of ``arrivals`` and ``links``. Decoding makes no Python object for a row. And
-columns as values in JSON: one call for all of a column.
+columns as values in JSON: one call for all of a column, and compiled code that joins the columns to lines.
 
 Layout, little-endian: magic 4 bytes, version u8, flags u8 (none is defined: 0), number of columns u16, signing
 fingerprint 16 bytes, bytes of each column u64; then the columns, each padded to a multiple of eight bytes.
@@ -8,16 +8,21 @@ fingerprint 16 bytes, bytes of each column u64; then the columns, each padded to
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.machine.compile import kernel
+from neardup.machine.lanes import copy_range
+from neardup.pairs.batches import id_columns
 from neardup.pairs.window_message import WireError
+from neardup_workers.outside.topics.places import offsets_of, partitions_of
 
+_Longs = npt.NDArray[np.int64]
 _HEADER = struct.Struct("<4sBBH16s")
 _VERSION = 1
 _ALIGNMENT = 8
@@ -86,3 +91,87 @@ def numbers(values: npt.NDArray[np.floating]) -> list[str]:
     if not len(values):
         return []
     return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1].split(",")
+
+
+class Spans(NamedTuple):
+    """n values as they are written: value i is ``data`` from ``begins[i]`` to ``ends[i]`` (``int64[n]``)."""
+
+    data: npt.NDArray[np.uint8]
+    begins: _Longs
+    ends: _Longs
+
+
+_NOTHING = np.empty(0, np.uint8)
+# Bytes that a string in JSON has as an escape.
+_IS_ESCAPED = np.isin(np.arange(256), [*range(32), *b'"\\'])
+
+
+def spans_of(texts: Iterable[bytes]) -> Spans:
+    """Return texts as they are."""
+    data, starts = id_columns(list(texts))
+    return Spans(data, starts[:-1], starts[1:])
+
+
+def escaped_spans(data: npt.NDArray[np.uint8], starts: _Longs) -> Spans:
+    """Return the texts of a column of UTF-8 as ``escaped`` does."""
+    if _IS_ESCAPED[data].any():
+        return spans_of(map(str.encode, escaped(texts_of(data, starts))))
+    return Spans(data, starts[:-1], starts[1:])
+
+
+def number_spans(values: npt.NDArray[Any]) -> Spans:
+    """Return numbers in JSON."""
+    data = np.frombuffer(orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)
+    bounds = np.flatnonzero(data == ord(","))
+    return Spans(data, np.append(1, bounds + 1)[: len(values)], np.append(bounds, len(data) - 1)[: len(values)])
+
+
+class Lines:
+    """``count`` lines, which grow by the values of a column at a time."""
+
+    def __init__(self, count: int) -> None:
+        self._sizes = np.zeros(count, np.int64)
+        self._every = np.arange(count)
+        self._pieces: list[tuple[bytes, int, Spans, _Longs]] = []
+
+    def add(self, before: bytes, values: Spans, after: bytes = b"", rows: _Longs | None = None) -> None:
+        """Add a value to each of some rows, by default of all, and the same text before and after each value."""
+        rows = self._every if rows is None else rows
+        self._sizes[rows] += values.ends - values.begins + (len(before) + len(after))
+        self._pieces.append((before + after, len(before), values, rows))
+
+    def add_text(self, text: bytes, rows: _Longs | None = None) -> None:
+        """Add the same text to each of some rows, by default of all."""
+        nothing = np.zeros(len(self._every if rows is None else rows), np.int64)
+        self.add(text, Spans(_NOTHING, nothing, nothing), b"", rows)
+
+    def add_places(self, before: bytes, places: _Longs, after: bytes = b"", rows: _Longs | None = None) -> None:
+        """Add a place to each of some rows."""
+        self.add(before, number_spans(partitions_of(places)), b"-", rows)
+        self.add(b"", number_spans(offsets_of(places)), after, rows)
+
+    def joined(self, order: _Longs) -> tuple[memoryview, _Longs]:
+        """Return all lines in an order, and where each of them begins and the last one ends (``int64[count + 1]``)."""
+        starts = np.append(0, np.cumsum(self._sizes[order]))
+        out, at = np.empty(starts[-1], np.uint8), np.empty(len(order), np.int64)
+        at[order] = starts[:-1]
+        for around, split, values, rows in self._pieces:
+            _append(np.frombuffer(around, np.uint8), split, *values, rows, out, at)
+        return out.data, starts
+
+    def texts(self) -> list[bytes]:
+        """Return each line."""
+        data, starts = self.joined(self._every)
+        whole = bytes(data)
+        return [whole[first:end] for first, end in pairwise(starts.tolist())]
+
+
+@kernel("const u8[], i64, const u8[], const i64[], const i64[], const i64[], u8[], i64[]", direct=True)
+def _append(around, split, data, begins, ends, rows, out, at):
+    """Write a value for each row to where its line ends, with ``around`` before and after it."""
+    for i in range(len(rows)):
+        pos, size = at[rows[i]], ends[i] - begins[i]
+        copy_range(around, 0, out, pos, split)
+        copy_range(data, begins[i], out, pos + split, size)
+        copy_range(around, split, out, pos + split + size, len(around) - split)
+        at[rows[i]] = pos + size + len(around)

@@ -46,9 +46,9 @@ def _values(column: Column) -> list[bytes]:
     return [data[first:end] for first, end in pairwise(starts)]
 
 
-def fields_shown(column: Column | None, count: int) -> list[str]:
-    """Return for each of ``count`` rows what is known of it as fields in JSON, each behind a comma."""
-    return [""] * count if column is None else [_fields(value) for value in texts_of(*column)]
+def fields_shown(column: Column) -> list[str]:
+    """Return for each row what is known of it as fields in JSON, each behind a comma."""
+    return [_fields(value) for value in texts_of(*column)]
 
 
 def _fields(value: str) -> str:

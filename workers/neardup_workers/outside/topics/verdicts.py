@@ -18,6 +18,7 @@ a person has decided it; the versions before are removed). A field without a val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,15 @@ from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL, STATUSES, is_document
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.arrivals import ArrivalRows, join_arrivals
-from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
+from neardup_workers.outside.topics.columns import (
+    Lines,
+    Spans,
+    escaped,
+    escaped_spans,
+    number_spans,
+    spans_of,
+    texts_of,
+)
 from neardup_workers.outside.topics.places import offsets_of, parse_places, partitions_of, places_of
 from neardup_workers.outside.topics.shown import fields_shown
 
@@ -45,6 +54,8 @@ _MICROSECONDS = 1e6
 _NUMBERS = {status: number for number, status in enumerate(STATUSES)}
 _KINDS = np.array([{"removed": REMOVAL, "refused": REFUSAL}.get(status, DOCUMENT) for status in STATUSES], np.uint8)
 _NO_CONTENT = "0" * 16
+_STATUS_NAMES = np.frombuffer("".join(STATUSES).encode(), np.uint8)
+_STATUS_STARTS = np.append(0, np.cumsum(list(map(len, STATUSES))))
 
 
 class DecidedRows(NamedTuple):
@@ -89,100 +100,86 @@ def encode_runs(decided: DecidedRows, *, separate: bool = False) -> Iterator[Run
     """Return the records of a step: one for each partition, or several if one would be too long. Ids are full ids, if
     collections are ``separate``."""
     places = decided.rows.places
-    lines = _lines(decided, separate) if len(places) else []
-    partitions, offsets = partitions_of(places), offsets_of(places)
-    for partition in np.unique(partitions).tolist():
-        rows = np.flatnonzero(partitions == partition)
-        own = [lines[row] for row in rows.tolist()]
-        for part in in_parts(np.array(list(map(len, own))), RUN_BYTES_MAX):
-            first, last = int(part[0]), int(part[-1])
-            key = f"{offsets[rows[first]]}-{offsets[rows[last]] + 1}"
-            yield Run(partition, key.encode(), b"".join(own[first : last + 1]))
+    partitions = partitions_of(places)
+    order = np.argsort(partitions, kind="stable")
+    lines, starts = _lines(decided, separate).joined(order)
+    partitions, offsets, sizes = partitions[order], offsets_of(places)[order], np.diff(starts)
+    ends = np.flatnonzero(np.diff(partitions, append=-1)) + 1  # no partition is negative
+    for begin, end in pairwise([0, *ends.tolist()]):
+        for part in in_parts(sizes[begin:end], RUN_BYTES_MAX):
+            first, last = begin + int(part[0]), begin + int(part[-1])
+            key = f"{offsets[first]}-{offsets[last] + 1}"
+            yield Run(int(partitions[first]), key.encode(), bytes(lines[starts[first] : starts[last + 1]]))
 
 
-def _lines(decided: DecidedRows, separate: bool) -> list[bytes]:
-    """Return the lines, as ``orjson`` would encode their fields. It encodes the values column by column: an object for
-    each line takes much longer."""
-    rows = decided.rows
-    columns = zip(
-        decided.numbers.tolist(),
-        offsets_of(rows.places).tolist(),
-        _named(texts_of(rows.ids, rows.id_starts), separate),
-        is_document(rows.kinds).tolist(),
-        [STATUSES[status] for status in decided.verdicts.statuses.tolist()],
-        fields_shown(rows.shown, len(rows.places)),
-        _fields_of_documents(decided, separate),
-        numbers(rows.times / _MICROSECONDS),
-        _digits(rows.contents),
-        numbers(rows.ranks),
-        np.isnan(rows.ranks).tolist(),
-        decided.incomplete.tolist(),
-        strict=True,
-    )
-    lines = []
-    for arrival, offset, named, is_one, status, shown, fields, time, content, rank, is_unranked, gap in columns:
-        line = f'{{"offset":{offset}{named},"status":"{status}"'
-        if is_one:
-            line += f'{shown}{fields},"timestamp":{time},"content":"{content}"'
-            if not is_unranked:
-                line += f',"rank":{rank}'
-        end = ',"incomplete":true}\n' if gap else "}\n"
-        lines.append(f'{line},"arrival":{arrival}{end}'.encode())
+def _lines(decided: DecidedRows, separate: bool) -> Lines:
+    """Return the lines, as ``orjson`` would encode their fields, column by column: an object for each line takes much
+    longer."""
+    rows, verdicts = decided.rows, decided.verdicts
+    is_one, lines = is_document(rows.kinds), Lines(len(rows.places))
+    documents = np.flatnonzero(is_one)
+    lines.add(b'{"offset":', number_spans(offsets_of(rows.places)))
+    if separate:
+        lines.add(b"", spans_of(map(str.encode, _named(texts_of(rows.ids, rows.id_starts)))))
+    else:
+        named, ids = np.flatnonzero(np.diff(rows.id_starts)), escaped_spans(rows.ids, rows.id_starts)
+        lines.add(b',"id":"', Spans(ids.data, ids.begins[named], ids.ends[named]), b'"', named)
+    begins, ends = (_STATUS_STARTS[verdicts.statuses + at] for at in (0, 1))
+    lines.add(b',"status":"', Spans(_STATUS_NAMES, begins, ends), b'"')
+    if rows.shown is not None:
+        shown = fields_shown(rows.shown)
+        lines.add(b"", spans_of([shown[row].encode() for row in documents.tolist()]), b"", documents)
+    _add_fields(lines, decided, is_one, separate)
+    lines.add(b',"timestamp":', number_spans(rows.times[documents] / _MICROSECONDS), b"", documents)
+    digits = np.frombuffer(rows.contents[documents].astype(">u8").tobytes().hex().encode(), np.uint8)
+    each = 16 * np.arange(len(documents))
+    lines.add(b',"content":"', Spans(digits, each, each + 16), b'"', documents)
+    ranked = np.flatnonzero(is_one & ~np.isnan(rows.ranks))
+    lines.add(b',"rank":', number_spans(rows.ranks[ranked]), b"", ranked)
+    lines.add(b',"arrival":', number_spans(decided.numbers))
+    lines.add_text(b',"incomplete":true', np.flatnonzero(decided.incomplete))
+    lines.add_text(b"}\n")
     return lines
 
 
-def _fields_of_documents(decided: DecidedRows, separate: bool) -> list[str]:
-    """Return the fields that only a document has, without those that have no value; most have a cluster alone."""
-    out = [""] * len(decided.numbers)
+def _add_fields(lines: Lines, decided: DecidedRows, is_one: npt.NDArray[np.bool_], separate: bool) -> None:
+    """Add the fields that only a document has, without those that have no value; most have a cluster alone."""
+    named = np.array([of is not None for of in decided.original_ids], np.bool_)
     for field in MESSAGE_FIELDS[1:]:
+        values: Any = getattr(decided.verdicts, field.column)
+        if field.kind == "fraction":
+            values = np.round(values.astype(np.float64), SIMILARITY_DIGITS)
+        rows = np.flatnonzero(is_one & (named if field.kind == "id" else has_value(field, values)))
+        if not len(rows):
+            continue
+        before = f',"{field.name}":'.encode()
         if field.kind == "id":
-            rows = np.flatnonzero([of is not None for of in decided.original_ids])
-            values: Any = [(decided.original_ids[row] or b"").decode() for row in rows.tolist()]
-            values = [split_id(of)[1] for of in values] if separate else values
+            ids = [decided.original_ids[row] or b"" for row in rows.tolist()]
+            ids = [split_id(of.decode())[1].encode() for of in ids] if separate else ids
+            lines.add(before + b'"', escaped_spans(*id_columns(ids)), b'"', rows)
+        elif field.kind == "place":
+            lines.add_places(before + b'"', values[rows], b'"', rows)
+        elif field.kind == "flag":
+            lines.add_text(before + b"true", rows)
+        elif field.kind == "signal":
+            lines.add(
+                before + b'"',
+                spans_of([KINDS["signal"].names[value].encode() for value in values[rows].tolist()]),
+                b'"',
+                rows,
+            )
         else:
-            values = getattr(decided.verdicts, field.column)
-            values = np.round(values.astype(np.float64), SIMILARITY_DIGITS) if field.kind == "fraction" else values
-            rows = np.flatnonzero(has_value(field, values))
-            values = values[rows]
-        start = f',"{field.name}":'
-        for row, value in zip(rows.tolist(), _WRITTEN[field.kind](values), strict=True):
-            out[row] += start + value
-    for row in np.flatnonzero(decided.rows.kinds == JUDGED).tolist():
-        out[row] += ',"judged":true'
-    return out
+            lines.add(before, number_spans(values[rows]), b"", rows)
+    lines.add_text(b',"judged":true', np.flatnonzero(decided.rows.kinds == JUDGED))
 
 
-def _place_names(places: npt.NDArray[np.int64]) -> list[str]:
-    both = zip(partitions_of(places).tolist(), offsets_of(places).tolist(), strict=True)
-    return [f'"{partition}-{offset}"' for partition, offset in both]
-
-
-# Values of each kind as JSON.
-_WRITTEN: dict[str, Callable[[Any], Sequence[str]]] = {
-    "id": lambda values: [f'"{id_}"' for id_ in escaped(values)],
-    "place": _place_names,
-    "fraction": numbers,
-    "count": lambda values: list(map(str, values.tolist())),
-    "flag": lambda values: ["true"] * len(values),
-    "signal": lambda values: [f'"{KINDS["signal"].names[value]}"' for value in values.tolist()],
-}
-
-
-def _named(ids: list[str], separate: bool) -> list[str]:
-    """Return ids, and their collections, as fields of lines; nothing for an empty id."""
-    if not separate:
-        return [f',"id":"{id_}"' if id_ else "" for id_ in escaped(ids)]
+def _named(ids: list[str]) -> list[str]:
+    """Return full ids, and their collections, as fields of lines; nothing for an empty id."""
     named = [split_id(id_) for id_ in ids]
     columns = zip(ids, escaped([id_ for _, id_ in named]), escaped([name or "" for name, _ in named]), strict=True)
     return [
         (f',"id":"{id_}"' + (f',"collection":"{name}"' if name else "")) if full else "" for full, id_, name in columns
     ]
-
-
-def _digits(contents: npt.NDArray[np.uint64]) -> list[str]:
-    """Return hashes as 16 digits each."""
-    text = contents.astype(">u8").tobytes().hex()
-    return [text[at : at + 16] for at in range(0, len(text), 16)]
 
 
 def parse_run(value: bytes | None) -> list[dict[str, Any]]:

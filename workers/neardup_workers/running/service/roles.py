@@ -56,7 +56,7 @@ from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, Topi
 from neardup_workers.outside.topics.replication import judge_replication
 from neardup_workers.outside.topics.rules import judge, refusal, topic_plans, warnings
 from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
-from neardup_workers.outside.topics.verdicts import decided_rows
+from neardup_workers.outside.topics.verdicts import decided_rows, encode_runs
 from neardup_workers.outside.transport.kafka.transport import warm as warm_batches
 from neardup_workers.outside.transport.protocol import Record, Transport, UnknownTopicError, sent_bytes
 
@@ -352,7 +352,7 @@ def warm_decisions(config: Config) -> None:
     compared.keep(0, fixed_evidence(np.zeros((2, config.plan.width), np.uint8)), 0)
     taken = state.take(position_of(1), len(kinds))
     if taken is not None:
-        state.decide(taken, [])
+        list(encode_runs(state.decide(taken, [])))
         state.undo()
     warm_batches()
 

@@ -84,14 +84,15 @@ class RowsByPlace:
 
     def places(self, numbers: _Longs) -> _Longs:
         """Return the places of rows, -1 for those that are not kept."""
-        out = np.full(len(numbers), -1)
+        out, left = np.full(len(numbers), -1), np.arange(len(numbers))
         for partition, lane in self._lanes.items():
-            live = lane.numbers[lane.start : lane.end]
-            at = np.searchsorted(live, numbers)
+            live, sought = lane.numbers[lane.start : lane.end], numbers[left]
+            at = np.searchsorted(live, sought)
             is_live = at < len(live)
-            is_live[is_live] = live[at[is_live]] == numbers[is_live]
+            is_live[is_live] = live[at[is_live]] == sought[is_live]
             offsets = lane.offsets[lane.start + at[is_live]]
-            out[is_live] = places_of(np.full(len(offsets), partition), offsets)
+            out[left[is_live]] = places_of(np.full(len(offsets), partition), offsets)
+            left = left[~is_live]
         return out
 
     def cut(self, end: int) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from itertools import compress
+from itertools import compress, repeat
 from operator import not_
 from typing import NamedTuple
 
@@ -47,13 +47,15 @@ from neardup.stories.verdicts.records import (
 )
 from neardup.stories.verdicts.row_columns import GONE, NONE
 from neardup_workers.doing.stages.verdicts.evidence import EVIDENCE_BYTES_MAX, Compared
-from neardup_workers.outside.topics.places import OFFSET_BITS, found_at, parse_places, place_name
+from neardup_workers.outside.topics.columns import Lines, Spans, spans_of
+from neardup_workers.outside.topics.places import OFFSET_BITS, found_at, parse_places
 from neardup_workers.outside.topics.verdicts import DecidedRows
 from neardup_workers.outside.transport.protocol import Record
 
 # Magic, signing fingerprint, four numbers; then an id, or evidence.
 _VALUE = struct.Struct("<4s16sqqqq")
 _STORY, _CONTENT = b"NDUO", b"NDUC"
+_STORY_KEY, _CONTENT_KEY = b"story ", b"content "
 STEP_KEY = b"step"
 Sent = tuple[bytes, bytes | None]
 _Longs = npt.NDArray[np.int64]
@@ -69,12 +71,19 @@ class Stories(NamedTuple):
     step: int
 
 
-def _values(kind: bytes, numbers: _Longs, parts: Iterable[bytes], fingerprint: str) -> Iterator[bytes]:
+def _keys(kind: bytes, places: _Longs) -> list[bytes]:
+    lines = Lines(len(places))
+    lines.add_places(kind, places)
+    return lines.texts()
+
+
+def _values(kind: bytes, numbers: _Longs, parts: Iterable[bytes], fingerprint: str) -> list[bytes]:
     """Return the values of stories, or of contents: their numbers, ``int64[n, 4]``, then ids or evidence."""
-    head, data = kind + bytes.fromhex(fingerprint), numbers.astype("<i8").tobytes()
-    size = _VALUE.size - len(head)
-    for at, part in zip(range(0, len(data), size), parts, strict=True):
-        yield head + data[at : at + size] + part
+    lines, data = Lines(len(numbers)), np.frombuffer(numbers.astype("<i8").tobytes(), np.uint8)
+    each = np.arange(0, len(data) + 1, 4 * numbers.itemsize)
+    lines.add(kind + bytes.fromhex(fingerprint), Spans(data, each[:-1], each[1:]))
+    lines.add(b"", spans_of(parts))
+    return lines.texts()
 
 
 def encode_step(step: int) -> Sent:
@@ -87,7 +96,7 @@ def read_stories(records: Iterable[Record], fingerprint: str) -> Stories:
     last: dict[bytes, bytes | None] = {record.key: record.value for record in records if record.key is not None}
     step = int(last.pop(STEP_KEY, b"-1") or b"-1")
     values = [(key, value) for key, value in last.items() if value is not None]
-    head, is_story = bytes.fromhex(fingerprint), [key.startswith(b"story ") for key, _ in values]
+    head, is_story = bytes.fromhex(fingerprint), [key.startswith(_STORY_KEY) for key, _ in values]
     places, numbers, ids = _columns(list(compress(values, is_story)), _STORY + head)
     contents, of_contents, parts = _columns(list(compress(values, map(not_, is_story))), _CONTENT + head)
     of = found_at(of_contents[:, 0], places)
@@ -135,7 +144,7 @@ def changed_stories(
     known = compared.held.names
     ids = [kept.ids[one] if one in kept.ids else known[one] for one in records[:, PLACE].tolist()]
     values = _values(_STORY, records[:, [ID, BEGIN, OLDEST, NEWEST]], map(str.encode, ids), fingerprint)
-    yield from zip((_key("story", place) for place in places.tolist()), values, strict=True)
+    yield from zip(_keys(_STORY_KEY, places), values, strict=True)
     contents, is_new = contents_in(records)
     is_new &= np.isin(contents[:, :, CONTENT_PLACE], list(kept.evidence))
     rows, names, hashes, sizes = contents[is_new].T
@@ -143,10 +152,9 @@ def changed_stories(
     written = (part if len(part) <= EVIDENCE_BYTES_MAX else b"" for part in parts)
     numbers = np.stack([places[np.nonzero(is_new)[0]], compared.rows.find(rows), hashes, sizes], 1)
     values = _values(_CONTENT, numbers, written, fingerprint)
-    yield from zip((_key("content", place) for place in placed(names).tolist()), values, strict=True)
-    for kind, gone in (("story", kept.ended), ("content", kept.dropped)):
-        for place in placed(np.array(gone, np.int64)).tolist():
-            yield _key(kind, place), None
+    yield from zip(_keys(_CONTENT_KEY, placed(names)), values, strict=True)
+    for kind, gone in ((_STORY_KEY, kept.ended), (_CONTENT_KEY, kept.dropped)):
+        yield from zip(_keys(kind, placed(np.array(gone, np.int64))), repeat(None), strict=False)
 
 
 # The stories of a restart.
@@ -207,7 +215,3 @@ def kept_stories(
         records, dict(zip(named(stories.ids), stories.ids.values(), strict=True)),
         dict(zip(named(stories.evidence), stories.evidence.values(), strict=True)), named(ended.tolist()),
     )  # fmt: skip
-
-
-def _key(kind: str, place: int) -> bytes:
-    return f"{kind} {place_name(place)}".encode()

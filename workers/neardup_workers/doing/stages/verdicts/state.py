@@ -49,6 +49,8 @@ from neardup_workers.outside.topics.verdicts import DecidedRows
 _Longs = npt.NDArray[np.int64]
 # The place of row 0 in the decisions: no place is negative.
 _ZERO = 1 << 40
+# The columns of verdicts that name documents of any number.
+_NAMING = ("clusters", "related", "previous", "matched", "against")
 
 
 class _Waiting(NamedTuple):
@@ -250,22 +252,19 @@ class LinkState:
         originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
         until, joined = np.full(len(ids), NO_TIME), (verdicts.statuses == DUPLICATE) & ~verdicts.late
         until[joined] = self.decisions.story_times(numbers[joined])
-        named: dict[str, Any] = {
-            name: self._placed(getattr(verdicts, name), rows, numbers)
-            for name in ("clusters", "related", "previous", "matched", "against")
-        }
-        placed = verdicts._replace(originals=originals, **named)
+        placed = verdicts._replace(originals=originals, **self._placed(verdicts, rows, numbers))
         return DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids, gaps, times, until, ranks, arrived)
 
-    def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:
-        """Return the places of what verdicts about rows with these numbers name, -1 for nothing. Most name themselves,
-        or nothing."""
-        named = column - _ZERO
+    def _placed(self, verdicts: Verdicts, rows: ArrivalRows, numbers: _Longs) -> dict[str, Any]:
+        """Return the places of what verdicts about rows with these numbers name, -1 for nothing, by column. Most name
+        themselves, or nothing."""
+        columns = np.stack([getattr(verdicts, name) for name in _NAMING])
+        named = columns - _ZERO
         is_own = named == numbers
         out = np.where(is_own, rows.places, -1)
-        others = np.flatnonzero(~is_own & (column != NONE))
+        others = np.nonzero(~is_own & (columns != NONE))
         out[others] = self._rows.places(named[others])
-        return out
+        return dict(zip(_NAMING, out, strict=True))
 
     def stories(self, fingerprint: str) -> list[Sent]:
         """Return what the open step changed of the stories, as records of ``originals``."""
