@@ -24,6 +24,8 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.machine.compile import inlined
+from neardup.window.chains import MARK, eligible_copy, note, posting_index, slot_index
+from neardup.window.heads import NONE
 
 _SUFFIX = np.uint64(0xFFFFFFFF)
 _POSITION_SHIFT = np.uint64(32)
@@ -71,3 +73,53 @@ def common_min(payload_a, payload_b, ratio):
     size_b = np.int64(payload_b & _SUFFIX) + np.int64(payload_b >> _POSITION_SHIFT)
     beyond = np.floor(ratio * max(size_a, size_b))
     return max(np.int64(np.ceil(ratio / (1 + ratio) * (size_a + size_b) * _SLACK - beyond)), np.int64(1))
+
+
+@inlined
+def is_admitted(store, limits, items, item, j, posting):
+    """Whether the payload of a posting of bucket ``j`` allows a pair with the item."""
+    if not len(items.payloads):
+        return True
+    own = items.payloads[items.key_starts[item.position] + j]
+    return admits(own, store.payloads[posting_index(store, posting)], limits.admit_ratio)
+
+
+@inlined
+def partner(store, limits, slot, items, item, base):
+    """Return the copy of a slot's content that ``item`` pairs with, or ``NONE``: a mark stands for another shard's."""
+    copy = eligible_copy(store, limits, slot, items, item, base)
+    if copy != NONE and store.flags[slot_index(store, copy)] & MARK:
+        return NONE
+    return copy
+
+
+@inlined
+def count_common(store, limits, items, item, j, posting, slot, index, epoch, found):
+    """Count key ``j`` of the item, common with the slot at ``index``; note the slot if it is new.
+
+    ``store.noted`` is the index of a slot in the buffer. It is read only for slots that ``store.seen`` marks with the
+    number of the current probe, so it is never cleared.
+    """
+    if store.seen[index] == epoch:
+        found.left[store.noted[index]] -= np.int32(1)
+        return
+    own = items.payloads[items.key_starts[item.position] + j]
+    other = store.payloads[posting_index(store, posting)]
+    if may_reach(own, other, limits.admit_ratio):
+        store.seen[index] = epoch
+        at = found.length[0]
+        store.noted[index] = np.uint32(at)
+        note(found, item.position, slot, False)
+        found.left[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
+
+
+@inlined
+def keep_candidates(store, limits, items, item, base, found, begun):
+    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies."""
+    noted = found.length[0]
+    found.length[0] = begun
+    for at in range(begun, noted):
+        if found.left[at] <= 0:
+            candidate = partner(store, limits, found.slots[at], items, item, base)
+            if candidate != NONE:
+                note(found, item.position, candidate, False)

@@ -43,7 +43,7 @@ SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.u
 OWN, FOREIGN, REMOVAL, COPIED = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4)
 # The stored time of an untimed item that arrived before the first event time.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
-# More items, bytes or candidates than there can be, and small enough for additions without overflow.
+# More than there can be, and small enough for additions without overflow.
 NO_LIMIT, NO_WINDOW = 1 << 62, np.int64(np.iinfo(np.int64).max)
 # Postings of a slot before its bucket keys.
 CONTENT, ID, KEYS = 0, 1, 2
@@ -52,9 +52,7 @@ SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS, LINK_PAGE_BITS = 10, 15, 16, 
 # Of every group of 32 postings a row is stored: the slot of the first one, from which a short scan finds the slot of a
 # posting; a bit for each that has a link; and the number of the first of these links, modulo 2**32.
 GROUP_BITS, GROUP_SLOT, GROUP_LINKED, GROUP_LINK = 5, 0, 1, 2
-_IN_GROUP = (1 << GROUP_BITS) - 1
-_ONE = np.uint64(1)
-_LOW32 = np.uint64(0xFFFFFFFF)
+_IN_GROUP, _ONE, _LOW32 = (1 << GROUP_BITS) - 1, np.uint64(1), np.uint64(0xFFFFFFFF)
 
 # If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
 # a bucket. To find them, a probe reads ``FURTHER`` times as many further postings as a bucket has candidates at most.
@@ -65,8 +63,10 @@ KEPT_OLDEST, KEPT_HEAD, KEPT_WAYS, KEPT_KEYS = 256, 5, 4, 64
 # the last ones, it leaves a bucket after a row of which it met 15 in 16: buckets of a flood hold the same documents.
 UNCOMPARED_MAX, UNCOMPARED_READ, UNCOMPARED_LAST, UNCOMPARED_ROW = 1_024, 4_096, 3_072, 64
 
-# The three lists of the journal, and how often flags have changed or were restored.
-HEADS, LINKS, FLAGS, CHANGES = range(4)
+# It keeps the rests of so many buckets: so many postings of each, with their slots, and a few numbers.
+RESTS, REST_MAX, REST_HEAD = 32, 1_024, 4
+# The three lists of the journal, how often flags have changed or were restored, and how many steps were undone.
+HEADS, LINKS, FLAGS, CHANGES, UNDONE = range(5)
 # Why ``run`` returned.
 FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED, NO_ROOM = range(6)
 
@@ -88,8 +88,7 @@ class Store(NamedTuple):
     seen: npt.NDArray[np.uint32]  # the number of the last probe that found this slot
     ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part of the evidence; empty if there is none
     noted: npt.NDArray[np.uint32]  # where the last probe noted this slot in its buffer; empty if there are no payloads
-    # [slot, 2], items and bytes of the stream before this slot; empty if no shard
-    before: Annotated[npt.NDArray[np.int64], "[,]"]
+    before: Annotated[npt.NDArray[np.int64], "[,]"]  # [slot, 2], items and bytes of the stream before; of a shard
     links: npt.NDArray[np.uint32]
     payloads: npt.NDArray[np.uint64]  # one for each posting; empty if postings have none
     groups: Annotated[npt.NDArray[np.uint32], "[,]"]  # [group, 3], see ``GROUP_BITS``
@@ -125,7 +124,7 @@ class Items(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """The values that a step overwrote, oldest first; ``counts``: the lengths of the three lists, and ``CHANGES``."""
+    """The values that a step overwrote, oldest first; ``counts``: the lengths of the three lists, and two more."""
 
     head_keys: npt.NDArray[np.uint64]
     head_postings: npt.NDArray[np.int64]
@@ -150,7 +149,7 @@ class CandidateBuffer(NamedTuple):
 class Scratch(NamedTuple):
     """For each key of the current item: the head of its bucket, its index, the target of a new posting. Of a walk in
     rounds the buckets that it has not walked to the end, the posting of the next round and the newer one that links to
-    it. Of a walk bucket by bucket where it stopped (``current``), and the oldest it read; ``kept`` are those before."""
+    it. Of a walk bucket by bucket where it stopped (``current``), its oldest; ``kept``, ``rests`` of those before."""
 
     heads: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int64]
@@ -160,6 +159,7 @@ class Scratch(NamedTuple):
     newer: npt.NDArray[np.int64]
     oldest: npt.NDArray[np.int64]
     kept: Annotated[npt.NDArray[np.int64], "[,]"]
+    rests: Annotated[npt.NDArray[np.int64], "[,]"]
 
 
 class StepOptions(NamedTuple):
@@ -205,16 +205,15 @@ def new_journal(size: int) -> Journal:
     """An empty journal with room for ``size`` entries in each list."""
     return Journal(
         np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
-        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(4, np.int64),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(5, np.int64),
     )  # fmt: skip
 
 
 def grown_journal(old: Journal, keys: int) -> Journal:
     """Return a journal of at least twice the size with the same entries, with room for an item of ``keys`` keys."""
     journal = new_journal(2 * (len(old.flag_slots) + keys + 64))
-    before: tuple[npt.NDArray[Any], ...] = old
-    after: tuple[npt.NDArray[Any], ...] = journal
-    for was, now in zip(before, after, strict=True):
+    arrays: tuple[tuple[npt.NDArray[Any], ...], ...] = (old, journal)
+    for was, now in zip(*arrays, strict=True):
         now[: len(was)] = was
     return journal
 
@@ -230,8 +229,9 @@ def new_buffer(size: int) -> CandidateBuffer:
 def new_scratch(keys: int) -> Scratch:
     """Room for an item with ``keys`` keys."""
     kept = np.full((KEPT_WAYS * min(keys, KEPT_KEYS) + 1, KEPT_HEAD + KEPT_OLDEST), NONE)
-    arrays = (np.empty(keys, np.int64) for _ in Scratch._fields[:-2])
-    return Scratch._make([*arrays, np.empty(OLDEST_MAX, np.int64), kept])
+    arrays = (np.empty(keys, np.int64) for _ in Scratch._fields[:-3])
+    rests = np.zeros((RESTS, REST_HEAD + 2 * REST_MAX), np.int64)
+    return Scratch._make([*arrays, np.empty(OLDEST_MAX, np.int64), kept, rests])
 
 
 @inlined

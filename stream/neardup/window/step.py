@@ -34,6 +34,7 @@ from neardup.window.chains import (
     REMOVAL,
     REMOVED,
     SUPERSEDED,
+    UNDONE,
     UNTIMED,
     Incoming,
     StepOptions,
@@ -300,8 +301,7 @@ def append(store, items, item, flags, base, work):
         journal.head_postings[n] = before
         journal.counts[HEADS] = n + 1
         put_at(store.heads, key, to, posting, base)
-    state[SLOT_END] += 1
-    state[POSTING_END] = end
+    state[SLOT_END], state[POSTING_END] = slot + 1, end
 
 
 @inlined
@@ -386,4 +386,4 @@ def undo(store, journal, base):
     for n in range(journal.counts[FLAGS] - 1, -1, -1):
         store.flags[slot_index(store, journal.flag_slots[n])] = journal.flag_values[n]
     journal.counts[:CHANGES] = 0
-    journal.counts[CHANGES] += 1
+    journal.counts[CHANGES], journal.counts[UNDONE] = journal.counts[CHANGES] + 1, journal.counts[UNDONE] + 1

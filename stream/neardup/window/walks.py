@@ -23,7 +23,7 @@ import numpy as np
 
 from neardup.machine.compile import inlined, inner
 from neardup.machine.memory import prefetch
-from neardup.window.admit import admits, common_min, may_reach
+from neardup.window.admit import count_common, is_admitted, keep_candidates, partner
 from neardup.window.chains import (
     CHANGES,
     FURTHER,
@@ -33,16 +33,17 @@ from neardup.window.chains import (
     KEPT_OLDEST,
     KEPT_WAYS,
     KEYS,
-    MARK,
     NO_LIMIT,
     OLD_PART,
     OLDEST_MAX,
+    REST_HEAD,
+    REST_MAX,
     SUPERSEDED,
     UNCOMPARED_LAST,
     UNCOMPARED_MAX,
     UNCOMPARED_READ,
     UNCOMPARED_ROW,
-    eligible_copy,
+    UNDONE,
     first_posting,
     in_window,
     note,
@@ -61,6 +62,9 @@ _SHOWN, _PASSED, _UNLINKED = range(3)
 # The head of a row of ``Scratch.kept``: where a walk began, how many postings it read and kept, how many of these stand
 # there, and the changes of flags before it. A later one reads so many to come to where it began.
 _FROM, _READ, _STORED, _COUNTED, _CHANGED, _NEWER_MAX = *range(5), 64
+# The head of a row of ``Scratch.rests``: its first posting, how many are kept, how many counts have used it, after
+# which it begins again, and the undone steps before it.
+_FIRST, _KEPT, _USES, _UNDONE, _USES_MAX = *range(4), 64
 
 
 @inlined
@@ -245,11 +249,22 @@ def consider(store, limits, items, item, j, posting, slot, options, work):
 @inner
 def count_uncompared(store, limits, items, item, top, options, work, begun):
     """Count the documents in the buckets of an item from where its walk within limits has stopped (``current``), as it
-    would have noted them; write the number to its first candidate, at ``begun``."""
+    would have noted them; write the number to its first candidate, at ``begun``.
+
+    Items of a flood read the same rests of buckets. So a rest is kept, and read there by the next items: what it holds
+    stays in the bucket, or is superseded. They come to its beginning through what was added since.
+    """
     epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
     count, unread, shown = 0, UNCOMPARED_READ, UNCOMPARED_READ
     for j in range(KEYS, item.keys):
         posting, row_end, before = work.scratch.current[j], min(shown, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
+        rest = work.scratch.rests[j % len(work.scratch.rests)]
+        undone, at = work.journal.counts[UNDONE], NONE
+        if posting == NONE or count >= UNCOMPARED_MAX or min(unread, shown) <= 0:
+            continue
+        if rest[_USES] == _USES_MAX or rest[_UNDONE] != undone or not 0 < rest[_FIRST] <= posting:
+            rest[_FIRST], rest[_KEPT], rest[_USES], rest[_UNDONE] = posting, 0, 0, undone
+        rest[_USES] += 1
         while posting != NONE and count < UNCOMPARED_MAX and unread > 0 and shown > 0:
             if shown == row_end:
                 if 16 * (count - before) < UNCOMPARED_ROW:
@@ -257,27 +272,32 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
                     break
                 row_end, before = shown - UNCOMPARED_ROW, count
             unread -= 1
-            slot = slot_of(store, posting, options.base)
+            if posting <= rest[_FIRST] and at == NONE:
+                at = np.int64(0 if posting == rest[_FIRST] else REST_MAX)
+                rest[_USES] = rest[_USES] if at == 0 else _USES_MAX  # it is of another bucket
+            if 0 <= at < rest[_KEPT]:
+                slot = rest[REST_HEAD + 2 * at + 1]
+            else:
+                slot = slot_of(store, posting, options.base)
+                if at == rest[_KEPT] < REST_MAX:
+                    rest[REST_HEAD + 2 * at], rest[REST_HEAD + 2 * at + 1] = posting, slot
+                    rest[_KEPT] += 1
             index = slot_index(store, slot)
             if not store.flags[index] & SUPERSEDED and slot != top:
                 shown -= 1  # of the others, a walk may have unlinked some
                 if store.seen[index] != epoch and is_admitted(store, limits, items, item, j, posting):
                     store.seen[index] = epoch
                     count += partner(store, limits, slot, items, item, options.base) != NONE
-            posting = older(store, posting, item.live)
+            at += at != NONE
+            if 0 <= at < rest[_KEPT]:
+                following = rest[REST_HEAD + 2 * at]
+                posting = following if following >= item.live else NONE
+            else:
+                posting = older(store, posting, item.live)
     store.state[CUTS] = cuts
     store.state[UNCOMPARED] += count
     if work.found.length[0] > begun:
         work.found.left[begun] = count
-
-
-@inlined
-def is_admitted(store, limits, items, item, j, posting):
-    """Whether the payload of a posting of bucket ``j`` allows a pair with the item."""
-    if not len(items.payloads):
-        return True
-    own = items.payloads[items.key_starts[item.position] + j]
-    return admits(own, store.payloads[posting_index(store, posting)], limits.admit_ratio)
 
 
 @inner
@@ -334,47 +354,6 @@ def fetch(store, posting):
     prefetch(store.links, at)
     prefetch(store.payloads, at)
     prefetch(store.groups, at >> GROUP_BITS)
-
-
-@inlined
-def count_common(store, limits, items, item, j, posting, slot, index, epoch, found):
-    """Count key ``j`` of the item, common with the slot at ``index``; note the slot if it is new.
-
-    ``store.noted`` is the index of a slot in the buffer. It is read only for slots that ``store.seen`` marks with the
-    number of the current probe, so it is never cleared.
-    """
-    if store.seen[index] == epoch:
-        found.left[store.noted[index]] -= np.int32(1)
-        return
-    own = items.payloads[items.key_starts[item.position] + j]
-    other = store.payloads[posting_index(store, posting)]
-    if may_reach(own, other, limits.admit_ratio):
-        store.seen[index] = epoch
-        at = found.length[0]
-        store.noted[index] = np.uint32(at)
-        note(found, item.position, slot, False)
-        found.left[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
-
-
-@inlined
-def keep_candidates(store, limits, items, item, base, found, begun):
-    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies."""
-    noted = found.length[0]
-    found.length[0] = begun
-    for at in range(begun, noted):
-        if found.left[at] <= 0:
-            candidate = partner(store, limits, found.slots[at], items, item, base)
-            if candidate != NONE:
-                note(found, item.position, candidate, False)
-
-
-@inlined
-def partner(store, limits, slot, items, item, base):
-    """Return the copy of a slot's content that ``item`` pairs with, or ``NONE``: a mark stands for another shard's."""
-    copy = eligible_copy(store, limits, slot, items, item, base)
-    if copy != NONE and store.flags[slot_index(store, copy)] & MARK:
-        return NONE
-    return copy
 
 
 @inlined

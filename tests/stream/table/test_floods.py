@@ -1,4 +1,4 @@
-"""The walk to the oldest of a bucket goes on where the walk before it ended, and finds what a whole walk finds."""
+"""What a walk or a count reads of a bucket is kept for the next one, which finds what a whole one finds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def steps(rng: random.Random, table: BandTable, items: list[Item], removed: Rows
 
 @pytest.mark.parametrize("seed", quick_first(range(24), 6))
 def test_a_walk_that_goes_on_where_one_ended_finds_what_a_whole_walk_finds(seed: int) -> None:
-    """With copies, versions, removals, undone steps, expiry, late items, and buckets longer than a walk reads."""
+    """With copies, versions, removals, undone steps, expiry, late items, and buckets longer than a walk reads. The
+    documents that it leaves out are counted alike."""
     rng = random.Random(seed)
     limits = OPEN._replace(
         window=rng.choice([int(NO_WINDOW), 200, 700]), lateness=rng.choice([0, 20, 300]),
@@ -63,9 +64,9 @@ def test_a_walk_that_goes_on_where_one_ended_finds_what_a_whole_walk_finds(seed:
         rows = batch([one])
         rows.kinds[removed[n : n + 1]] = REMOVAL
         whole.begin()
-        whole._work.scratch.kept[:] = NONE
+        whole._work.scratch.kept[:], whole._work.scratch.rests[:] = NONE, NONE
         expected += [(n, slot, copy) for _, slot, copy in listed(whole.probe_add(rows))]
         whole.commit()
     assert steps(rng, table, items, removed) == expected
     assert table.counts() == whole.counts()
-    assert table.counts()["cuts"] > 0
+    assert min(table.counts()["cuts"], table.counts()["uncompared"]) > 0
