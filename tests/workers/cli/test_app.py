@@ -160,6 +160,7 @@ def test_settings_shows_what_commands_read(neardup, tmp_path):
     assert 'scheme = "minhash"' in named
     clock = neardup("settings", "clock").stdout.decode().splitlines()[0]
     assert re.search("^# Service: .*default arrival.*; Feeds: the time of an item", clock)
+    assert neardup("settings", "health_port").stdout.decode().splitlines()[1] == "# health_port = 9464  # default"
 
 
 def test_no_option_is_repeated():

@@ -198,9 +198,11 @@ def _with_lists(values: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> d
 def _of_all_commands() -> dict[str, FieldInfo]:
     """Return the settings of all commands. Their models are loaded only if a file or a variable may name them."""
     from neardup_workers.outside.settings.feed import FeedSettings
+    from neardup_workers.outside.settings.kafka import StreamSettings
     from neardup_workers.outside.settings.serve import ServeSettings
 
-    fields = {**FeedSettings.model_fields, **ServeSettings.model_fields}
+    # Of a setting that several have, the default of the service is shown, then that of the workers.
+    fields = {**FeedSettings.model_fields, **StreamSettings.model_fields, **ServeSettings.model_fields}
     return {name: field for name, field in fields.items() if name not in REMOVED}  # the library has collection_field
 
 
