@@ -1,5 +1,6 @@
 """A copy of a running service is one of its commits, and another service starts from it."""
 
+import shutil
 import threading
 
 import pytest
@@ -53,5 +54,15 @@ def test_a_copy_takes_no_place_of_another_window(tmp_path):
         back_up(tmp_path / "state", tmp_path / "copy")
         with pytest.raises(Failure, match="holds a window already"):
             back_up(tmp_path / "state", tmp_path / "copy")
+        world.check("b", "Words that no other document has, in a text of its own.")
+        (tmp_path / "over").mkdir()
+        for folder, ending in (("state", "-wal"), ("state", "-shm"), ("copy", "")):
+            shutil.copy(tmp_path / folder / f"window.sqlite{ending}", tmp_path / "over")
+        shutil.copy(tmp_path / "copy" / "window.sums", tmp_path / "over")
+    with (
+        pytest.raises(Failure, match="-wal has changes that are not of this copy: delete it"),
+        world_in(tmp_path / "over"),
+    ):  # a killed service left them where the copy was put
+        pass
     with pytest.raises(Failure, match="there is no window"):
         back_up(tmp_path / "nothing", tmp_path / "other")

@@ -56,9 +56,6 @@ _PROGRESS = (
 )
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
-# A start checks the checksums of pages for so long, else those of rows, which takes longer; the service checks the rest
-# of the pages. It is a second for a million documents without texts.
-_CHECK_SECONDS = 3.0
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
@@ -103,10 +100,7 @@ class Log:
             self._lock.close()
             raise unusable(folder, error) from None
         try:
-            if pages := self._checkpoints.check(_CHECK_SECONDS):
-                raise damaged_page(self.path, pages)
-            if changes := self._checkpoints.open():
-                raise damaged(self.path, f"change {changes[0]:,} in its -wal has another checksum")
+            self._checkpoints.open()
             self._writer = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._writer.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new one
             self._writer.execute("PRAGMA journal_mode = WAL")

@@ -29,13 +29,18 @@ from pathlib import Path
 
 import numpy as np
 
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store.disk.changes import CHUNK
+from neardup_workers.outside.store.disk.folder import damaged, damaged_page
 from neardup_workers.outside.store.disk.sums import PageSums
 
 # Pages that change often are moved once in this time.
 _SECONDS = 1.0
 # Pages of 1 kB: 34 MB of changes, which more than a thousand steps make.
 _PAGES_MAX = 1 << 15
+# A start checks the checksums of pages for so long, else those of rows, which takes longer; the service checks the rest
+# of the pages. It is a second for a million documents without texts.
+_CHECK_SECONDS = 3.0
 # The rest of a check waits so long behind each megabyte, for those who wait for answers.
 _CHUNK_SECONDS = 0.002
 
@@ -55,7 +60,7 @@ class Checkpoints:
     """
 
     def __init__(self, path: Path, seconds: float = _SECONDS, pages_max: int = _PAGES_MAX) -> None:
-        self._seconds, self._pages_max = seconds, pages_max
+        self._path, self._seconds, self._pages_max = path, seconds, pages_max
         self._sums = PageSums(path)
         uri = f"{path.resolve().as_uri()}?mode=rw"
         self._connection, self._reader = (
@@ -78,15 +83,24 @@ class Checkpoints:
                 break
         return found
 
-    def open(self) -> list[int]:
-        """Begin to use the database; before that, nothing has changed in it. Returns ``Changes.damaged``: if there are
-        some, nothing begins."""
+    def open(self) -> None:
+        """Begin to use the database; before that, nothing has changed in it.
+
+        Raises:
+            Failure: a page or a change is damaged, or the changes are those of another database.
+        """
+        if pages := self.check(_CHECK_SECONDS):
+            raise damaged_page(self._path, pages)
         changes = self._sums.changes()
+        if changes.damaged:
+            raise damaged(self._path, f"change {changes.damaged[0]:,} in its -wal has another checksum")
+        if len(changes.pages) and self._sums.is_complete:
+            raise Failure(
+                Exit.INPUT, f"{self._path}-wal has changes that are not of this copy: delete it, and {self._path}-shm"
+            )
         self.is_checked &= not len(np.setdiff1d(self._sums.unknown, changes.pages))
-        if not changes.damaged:
-            self._sums.open()
-            self._is_open = True
-        return changes.damaged
+        self._sums.open()
+        self._is_open = True
 
     def check_rest(self, on_damage: Callable[[], None]) -> None:
         """Begin to check every page, on a thread of its own, and to compute the checksums that are not known."""

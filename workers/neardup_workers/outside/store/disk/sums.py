@@ -106,6 +106,12 @@ class PageSums:
         """The pages of the file whose checksums are not known."""
         return np.flatnonzero(np.pad(self._known, (0, max(0, self.pages - len(self._known)))) == 0)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the database was closed with every change moved, and not those that lie next to it now."""
+        header = self._header
+        return header[_MARK] == _MAGIC and not header[_IS_OPEN] and self._salts() != tuple(header[[_SALT, _SALT_2]])
+
     def damaged(self, first: int, count: int = CHUNK) -> list[int]:
         """Return the pages from one on, counted from 0, that have another checksum than is known."""
         known = self._known[first : first + count]
