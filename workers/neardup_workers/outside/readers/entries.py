@@ -70,6 +70,8 @@ PASSED = frozenset((BLANK, HEADER, RECORD))
 
 # Lines that are decoded one by one at most, because one of them is not flat.
 _LINES_APART = 256
+# Lines of a chunk at most: fewer would change threads more often for the short lines of a block.
+_LINES_TOGETHER = 2 * CHUNK_DOCUMENTS
 
 # A line and its number -> its document, or why it has none.
 Decode = Callable[[bytes, int], Document | Reason]
@@ -269,7 +271,7 @@ def line_rows(
     size = int(run.starts[-1] - run.starts[0])
     part_bytes = -(-size // max(1, size // CHUNK_CHARACTERS))  # a block with the rest of the one before it is one part
     ends, numbers = run.starts[1:] - run.starts[0] - 1, np.arange(run.lines)
-    chunks = ends // part_bytes * run.lines + numbers // CHUNK_DOCUMENTS
+    chunks = ends // part_bytes * run.lines + numbers // _LINES_TOGETHER
     bounds = list(pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), run.lines)))
     bounds.reverse()
     while bounds:

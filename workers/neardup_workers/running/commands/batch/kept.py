@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.rule import KEPT, REFUSED
+from neardup.stories.verdicts.rule import IS_KEPT_STATUS, REFUSED
 from neardup_workers.doing.session.session import Session, chunked
 from neardup_workers.outside.outputs.falls import Fall, beginning, text_of
 from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
@@ -22,7 +22,7 @@ from neardup_workers.outside.outputs.output import Lines
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of
 from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.readers.entries import TableRows
+from neardup_workers.outside.readers.entries import LineRows, TableRows
 from neardup_workers.outside.readers.paths import display
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.remote.stores import is_address
@@ -76,9 +76,11 @@ def write_kept(
             span = statuses[first:at]
             if len(span) < len(entries):
                 break
-            chosen = span != REFUSED if annotates else np.isin(span, KEPT)
+            chosen = span != REFUSED if annotates else IS_KEPT_STATUS[span]
             decided = None if decided_between is None else decided_between(first, at)
-            if table is None:
+            if table is None and decided is None and isinstance(entries, LineRows):
+                lines.add_lines(entries.run, chosen)
+            elif table is None:
                 verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided, texts))
                 for n in np.flatnonzero(chosen).tolist():
                     lines.add(entries[n], annotated(entries[n], verdicts[n]) if verdicts else None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.outputs.sources import Sources, sources_of
 from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_of, decisions_of, verdict_line
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.outside.readers.entries import Entry, LineRows
 from neardup_workers.outside.readers.lines import BOM
 from neardup_workers.running.commands.batch.content_pairs import ContentPairs, ranges
 from neardup_workers.running.commands.batch.rows import ROWS, RowFiles, Rows
@@ -126,6 +126,12 @@ class Preference:
         """Add the value of the next document."""
         self._values.append(value)
 
+    def add_equal(self, count: int) -> bool:
+        """Add the values of the next documents, if those of all documents are equal; returns whether they are."""
+        if self._prefer == FIRST:
+            self._values.extend(repeat(0.0, count))
+        return self._prefer == FIRST
+
     def order(self) -> Rows:
         """Return the rows in the order of decisions. Raises ``Failure`` if no document has the field."""
         values = np.frombuffer(self._values, np.float64) if self._values else np.empty(0)
@@ -173,6 +179,10 @@ class Places:
         if self.with_sources:
             for name in sources_of(entries):
                 self.add_source(name)
+        if isinstance(entries, LineRows) and not reasons and preference.add_equal(len(entries)):
+            self.rows.extend(range(len(self), len(self) + len(entries)))
+            self._add(entries.source, entries.first, len(entries))
+            return
         for n, entry in enumerate(entries):
             found = entry.found
             if n in reasons:
@@ -202,11 +212,11 @@ class Places:
         self._refused[len(self)] = id_, values
         self._add(source, line)
 
-    def _add(self, source: str, line: int) -> None:
+    def _add(self, source: str, line: int, lines: int = 1) -> None:
         if not self._sources or self._sources[-1] != source:
             self._sources.append(source)
-        self._source.append(len(self._sources) - 1)
-        self._line.append(line)
+        self._source.extend(repeat(len(self._sources) - 1, lines))
+        self._line.extend(range(line, line + lines))
 
     def lines(self, first: int, end: int, decisions: Iterator[tuple[str, VerdictValues]]) -> Iterator[bytes]:
         """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each
