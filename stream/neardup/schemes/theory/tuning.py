@@ -274,12 +274,13 @@ def _cost(target: _Target, tuning: Tuning) -> float:
     return paid + _unrelated_cost(target, tuning.bands, tuning.rows)
 
 
-def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tuning:
-    """Return the tuning of a shape whose pairs pass with ``agreements_min`` equal rows."""
+def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int, passed: float | None = None) -> Tuning:
+    """Return the tuning of a shape whose pairs pass with ``agreements_min`` equal rows, with probability ``passed``."""
     bands, rows = shape
     law = (target.bits, target.agreement)
     candidate = float(_candidates(target, bands, rows))
-    passed = float(pass_probability(target.threshold, agreements_min, bands * rows, *law))
+    if passed is None:
+        passed = float(pass_probability(target.threshold, agreements_min, bands * rows, *law))
     fraction = agreements_min / (bands * rows)
     # A little below the count where another formula computes the estimate, so that rounding refuses no such pair.
     score_min = similarity_at(fraction if target.agreement is None else max(fraction - _SLACK, 0.0), *law)
@@ -309,8 +310,10 @@ def _highest(target: _Target, shape: tuple[int, int]) -> Tuning:
     total = shape[0] * shape[1]
     candidate = _candidates(target, *shape)
     q = row_agreement(target.threshold, target.bits, target.agreement)
-    reached = np.nonzero(candidate * tails(q, total) >= target.recall)[0].max(initial=0)
-    return _tuning(target, shape, min(int(reached), math.floor(total * float(q) + _SLACK)))
+    passing = tails(q, total)
+    reached = np.nonzero(candidate * passing >= target.recall)[0].max(initial=0)
+    least = min(int(reached), math.floor(total * float(q) + _SLACK))
+    return _tuning(target, shape, least, float(passing[least]))
 
 
 def _with_score_min(target: _Target, best: Tuning, min_similarity: float) -> Tuning:
