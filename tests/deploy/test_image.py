@@ -53,14 +53,14 @@ def test_the_image_has_machine_code_and_no_compiler():
 
 
 def test_the_optional_parts_of_the_image_can_be_chosen():
-    """By default all that a service or a crawler needs: no compiler, no pictures of ``tune``, no model of titles, and
-    no Spark, which needs Java."""
+    """By default all that a service or a crawler needs: no compiler, no pictures of ``tune``, no model of titles, no
+    reader of pictures, and no Spark, which needs Java."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (given,) = (
         command.value[0] for command in of("ARG", COMMANDS[: STAGES[1]]) if command.value[0].startswith("EXTRAS")
     )
     default = given.partition("=")[2]
-    assert set(default.split(",")) == extras.keys() - {"jit", "meaning", "plot", "spark"}
+    assert set(default.split(",")) == extras.keys() - {"jit", "meaning", "pictures", "plot", "spark"}
     install = of("RUN", COMMANDS[: STAGES[1]])[-1].value[0]
     wheel = "dist/neardup-*.whl"
     for chosen, path in ((default, f"{wheel}[{default}]"), ("serve", f"{wheel}[serve]"), ("", wheel)):

@@ -31,8 +31,7 @@ class Document(NamedTuple):
         tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
         vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
         fields: values of a record by field name, of schemes ``records`` and ``signals``.
-        rank: a number: a cluster may show the member with the greatest one
-        (``neardup.stories.verdicts.representatives``).
+        rank: a number: a cluster may show the member with the greatest one.
         source: who tells it, a name or a host; without one it is the host of ``url``, or of an id that is a URL.
         url: where it can be read.
         title: its headline.
@@ -253,8 +252,7 @@ class Verdict(NamedTuple):
             something new to.
         said: with ``novelty``, the part of the text that the version ``matched`` or ``against`` has said, in [0, 1].
         new_numbers: how many numbers of the text that version lacks; ``None`` for none.
-        signal: of scheme ``signals``, of an update: the one of ``SIGNALS`` by which it tells the story of ``matched``;
-            ``None`` if its text does.
+        signal: of scheme ``signals``, of an update: one of ``SIGNALS`` that joins it to ``matched``; or ``None``.
         new: what the text says that that version does not say, numbers first, at most 16; of an original and an update.
         reason: why the document was refused, a key of ``REASONS``.
     """
@@ -374,16 +372,18 @@ REASONS: dict[str, str] = {
     "no_vector": "the field of the vector is missing",
     "vector_type": "the vector is neither a list of numbers nor a string in base64",
     "vector_base64": "the vector is a string that is not base64",
-    "vector_length": "the vector (or the list of symbols) does not have as many components as dimension says",
+    "vector_length": "a vector, list of symbols or hash of a picture is not as long as dimension (picture_bits) says",
     "vector_range": "a component of the vector is not finite, or beyond 1e30 in size",
     "vector_zero": "every component of the vector is zero, so it has no direction",
-    "vector_sparse": "the length of the vector lies in too few of its components for planes of signs at the threshold: "
-    "set planes to normal",
+    "vector_sparse": "the length of the vector lies in too few components for planes of signs: set planes to normal",
     "vector_norm": "the vector is longer than norm_max",
     "vector_component": "a component of the vector is not a whole number from 0 to component_max",
     "vector_bit": "a component of a vector of bits is neither 0 nor 1",
     "vector_half": "a component of the vector is beyond 65,504 times distance_scale, which float16 cannot keep",
     "vector_padding": "a bit beyond the last component of the vector is set",
+    "picture": "the picture is damaged, has more than 89 million pixels, or is none of BMP, GIF, JPEG, PNG, TIFF, WebP",
+    "picture_file": "the picture is no hash, base64 or file (from the folder of its line on) of line_bytes_max at most",
+    "picture_package": "the hash of a picture needs Pillow, not installed here: pip install pillow, or bring the hash",
     "no_id": "the id field is missing",
     "id_not_utf8": "the id (on Kafka the message key) is not UTF-8",
     "id_type": "the id field is neither a string nor a whole number of 64 bits",

@@ -63,9 +63,9 @@ Unread = Callable[[str, object], object]
 
 
 class Fields(NamedTuple):
-    """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
-    the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one; the name
-    of its source, if source, URL and title are read; the names of its collection, and of its origin (``ORIGINS``)."""
+    """The names of the parts of a document in the input; what it must bring besides its id (``KINDS``); the unit of its
+    timestamps (``UNITS``); the name of the number by which clusters rank it; that of its source, if source, URL and
+    title are read; those of its collection and origin (``ORIGINS``); the bits of hashes of pictures, if compared."""
 
     id: str = "id"
     text: str = "text"
@@ -78,6 +78,7 @@ class Fields(NamedTuple):
     source: str | None = None
     collection: str | None = None
     origin: str | None = None
+    picture_bits: int | None = None
 
 
 def decode_document(

@@ -13,7 +13,7 @@ of the two documents differ by at most ``hours``: then they tell the same story,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import mmh3
 import numpy as np
@@ -125,6 +125,11 @@ class SignalPlan(NamedTuple):
     def ragged(self) -> Part | None:
         """The signal whose evidence has a ragged part."""
         return next((part for part in self.parts if part.row.is_ragged), None)
+
+    @property
+    def picture_bits(self) -> int | None:
+        """Bits of the hash of a picture, if these are compared."""
+        return next((cast(Any, part.plan).dimension for part in self.parts if part.name == "picture"), None)
 
     @property
     def tuning(self) -> Tuning:

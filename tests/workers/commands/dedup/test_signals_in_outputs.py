@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from dedup_outputs import deduplicated
+from PIL import Image
 from service_world import world_in
 
 from neardup.documents.document import SIGNALS
@@ -40,6 +43,31 @@ def test_lines_of_dedup_name_the_signal(tmp_path: Path) -> None:
     assert [(line["status"], line.get("signal")) for line in lines] == [
         ("original", None), ("update", "title"), ("update", "vector"), ("duplicate", None), ("update", "record"),
     ]  # fmt: skip
+
+
+def test_a_line_names_the_file_of_its_picture(tmp_path: Path) -> None:
+    """From the folder of the lines on; what is no file that can be read refuses the document, and a pipe does not
+    wait."""
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    patches = np.random.default_rng(1).integers(0, 256, (12, 12, 3), np.uint8)
+    whole = Image.fromarray(patches).resize((480, 320))
+    whole.save(folder / "whole.png")
+    whole.resize((200, 150)).save(folder / "small.jpg")
+    os.mkfifo(folder / "pipe")
+    (folder / "text").write_text("words")
+    path, names = folder / "in.jsonl", ("whole.png", str(folder / "small.jpg"), "none.png", "pipe", ".", "\0", "text")
+    texts = (FIRST, OTHER, *(f"{number} {FIRST}" for number in range(5)))
+    lines = (
+        {"id": str(n), "text": text, "timestamp": n, "picture": name}
+        for n, (text, name) in enumerate(zip(texts, names, strict=True))
+    )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = deduplicated(path, folder=tmp_path, annotate=True, scheme="signals:picture=0.85")
+    kept = [json.loads(line)["neardup"] for line in out["kept"].splitlines()]
+    assert [(line["status"], line.get("signal")) for line in kept] == [("original", None), ("update", "picture")]
+    reasons = [json.loads(line).get("reason") for line in out["verdicts"].splitlines()]
+    assert reasons == [None, None, *["picture_file"] * 4, "picture"]
 
 
 @pytest.mark.parametrize("verdicts", [None, "verdicts"])

@@ -49,6 +49,7 @@ from neardup_workers.outside.readers.formats import (
     is_table,
     resumes,
 )
+from neardup_workers.outside.readers.json.pictures import with_picture
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
 from neardup_workers.outside.readers.paths import display, is_folder, walk
 from neardup_workers.outside.readers.warc import WARC_IDS
@@ -213,8 +214,7 @@ class EntryReader:
                     if is_like_json(chosen, head):
                         self.like_json.append(source)
                     empty = Entry(source, 0, None, Reason(""), walked, os.fsencode(path))
-                    size = 0 if is_stream else files.size_of(file)
-                    yield self._whole(path, empty, blocks, size, chosen)
+                    yield self._whole(path, empty, blocks, 0 if is_stream else files.size_of(file), chosen)
                 elif chosen.batches is not None:
                     self._number = 0
                     plain = None if is_stream or files.pread(file, len(head), 0) != head else file
@@ -316,8 +316,7 @@ class EntryReader:
 
     def _record(self, source: str, line: Line) -> Iterator[_Read]:
         """The entry of a record of an archive."""
-        record = line.record if self._records else None
-        entry = Entry(source, line.number, None, line.reason, record=record)
+        entry = Entry(source, line.number, None, line.reason, record=line.record if self._records else None)
         if line.page is not None:
             id_ = WARC_IDS[self.options.warc_id](line.page) or line.page.id
             url = line.page.id if id_ != line.page.id else None  # else the id names the host
@@ -340,7 +339,8 @@ class EntryReader:
     def _decoded(self, path: str, raw: bytes, number: int) -> Document | Reason:
         content = raw.removeprefix(BOM) if number == 1 else raw
         name = f"{display(path)}:{number}" if self.options.line_ids else None
-        return self._named(decode_document(content, self.fields, name, self.unread))
+        document = decode_document(content, self.fields, name, self.unread)
+        return self._named(with_picture(document, path, self.fields, self.options.line_bytes_max))
 
     def _named(self, document: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id, if that is set."""

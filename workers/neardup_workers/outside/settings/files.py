@@ -183,4 +183,5 @@ def fields_of(settings: Settings, *, sources: bool = False) -> Fields:
     source, unit = names.source if sources else None, settings.timestamp_unit
     id_, text, time, tokens, vector, *_ = names
     kind, collection = settings.plan.kind, settings.collection_field
-    return Fields(id_, text, time, tokens, vector, kind, unit, rank, source, collection, names.origin)
+    bits = getattr(settings.plan, "picture_bits", None)  # of scheme signals alone
+    return Fields(id_, text, time, tokens, vector, kind, unit, rank, source, collection, names.origin, bits)
