@@ -10,6 +10,7 @@ from quick_parameters import quick_first
 from table_model import NO_LIMIT, OPEN, Item, batch, item, listed
 
 from neardup.window import NO_WINDOW, REMOVAL, BandTable
+from neardup.window.chains import KEYS
 from neardup.window.heads import NONE
 
 Found = list[tuple[int, int, bool]]
@@ -70,3 +71,19 @@ def test_a_walk_that_goes_on_where_one_ended_finds_what_a_whole_walk_finds(seed:
     assert steps(rng, table, items, removed) == expected
     assert table.counts() == whole.counts()
     assert min(table.counts()["cuts"], table.counts()["uncompared"]) > 0
+
+
+def test_a_count_reads_nothing_that_an_undone_step_has_read() -> None:
+    """The numbers of its postings are given again, here to a bucket whose first count begins where one began before."""
+    limits = OPEN._replace(bucket_candidates=4, probe_candidates=6)
+    table, other = BandTable(8, limits), BandTable(8, limits)
+    table.begin()
+    table.probe_add(batch([item(n, n, ["one"]) for n in range(100)]))
+    first = int(table._work.scratch.rests[KEYS, 0]) // (KEYS + 1)
+    table.undo()
+    items = [item(n, n, ["two" if n >= first - 1 else f"alone {n}"]) for n in range(first + 9)]
+    for one in (table, other):
+        one.begin()
+        one.probe_add(batch(items))
+    assert table.counts() == other.counts()
+    assert 0 < table.counts()["uncompared"] < first
