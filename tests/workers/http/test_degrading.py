@@ -21,13 +21,16 @@ def test_a_kind_is_said_at_once_and_then_every_five_minutes(caplog):
     for n in range(600):
         seconds[0] = n / 2
         degrading.refused(401, "192.0.2.7")
-    degrading.refused(421, "192.0.2.8")
+    for status in (403, 421, 429):
+        degrading.refused(status, "192.0.2.8")
     seconds[0] = 300.0
     degrading.refused(401, "192.0.2.9")
     assert observer.value("service_requests", "401") == 601
     assert caplog.messages == [
         "requests without a valid token: 1, the last one from 192.0.2.7",
+        "requests of tokens without the role or the collection: 1, the last one from 192.0.2.8",
         "requests for a host that is not this machine: 1, the last one from 192.0.2.8",
+        "requests beyond the quota of their token: 1, the last one from 192.0.2.8",
         "requests without a valid token: 600, the last one from 192.0.2.9",
     ]
 

@@ -15,6 +15,8 @@ _SENTENCES = {
     "truncated": "documents with more candidates than the limits allow: %s; some pairs with a large cluster are missed",
     "evicted": "documents out of a full window: %s; copies of them are not found: raise window_documents",
     "401": "requests without a valid token: %s, the last one from %s",
+    "403": "requests of tokens without the role or the collection: %s, the last one from %s",
+    "429": "requests beyond the quota of their token: %s, the last one from %s",
     "421": "requests for a host that is not this machine: %s, the last one from %s",
 }
 
