@@ -110,6 +110,8 @@ class Record(NamedTuple):
 def sent_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """Bytes that a record takes of the limit of a message: key, value and headers, with the lengths of each header."""
     size = len(value or b"") + len(key or b"")
+    if not headers:  # most have none, and an empty sum takes half of the time
+        return size
     return size + sum(HEADER_BYTES + len(name.encode(errors="replace")) + len(text) for name, text in headers)
 
 

@@ -22,7 +22,7 @@ from neardup.pairs.pair_rule import compares_directly
 from neardup.schemes.config import Config, is_weighted
 from neardup.schemes.interface import Evidence, in_parts
 from neardup.stories.verdicts.decisions import Compare
-from neardup.stories.verdicts.kept import Holdings, joined_parts
+from neardup.stories.verdicts.kept import Holdings, joined_parts, parts_of
 from neardup.stories.verdicts.leads import NO_PAIR, RESULT_FIELDS, SIMILARITY
 from neardup.stories.verdicts.rule import is_document
 from neardup_workers.doing.stages.verdicts.columns import MessagesByRow
@@ -100,13 +100,8 @@ class Compared:
         for offset in np.unique(offsets[positions >= 0]).tolist():
             evidence = self._message(offset)
             rows = np.flatnonzero((offsets == offset) & (index < len(evidence.fixed)))
-            at = index[rows]
-            fixed, width = evidence.fixed[at].tobytes(), evidence.fixed.shape[1]
-            bounds = zip(evidence.starts[at].tolist(), evidence.starts[at + 1].tolist(), strict=True)
-            for k, (n, (first, end)) in enumerate(zip(rows.tolist(), bounds, strict=True)):
-                out[n] = fixed[k * width : (k + 1) * width]
-                if first < end:
-                    out[n] += evidence.ragged[first:end].tobytes()
+            for n, part in zip(rows.tolist(), parts_of(evidence.select(index[rows])), strict=True):
+                out[n] = part
         return out
 
     def weigh(self, kinds: npt.NDArray[np.uint8], positions: _Longs, stands: _Longs) -> Weighed | None:

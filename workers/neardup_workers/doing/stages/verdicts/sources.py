@@ -142,7 +142,7 @@ class Sources:
         self._changed: set[int] = set()
         self._written: dict[int, tuple[Any, ...] | None] = {}  # by the open write
         self._ended: list[int] = []
-        self._begun: deque[tuple[int, list[int]]] = deque()  # stories, by the end of the rows that they came with
+        self._begun: deque[tuple[int, _Longs]] = deque()  # stories, by the end of the rows that they came with
 
     def count(self, decided: DecidedRows, ended: Iterable[int], first: int, end: int) -> None:
         """Count a committed step and the places of the stories that it ended; ``first`` and ``end`` are the rows of the
@@ -156,7 +156,8 @@ class Sources:
             self._add(_reports(sources, counted, *columns), end)
             self._end(ended)
             while self._begun and self._begun[0][0] <= first:
-                self._ledger.end(place for place in self._begun.popleft()[1] if place not in self._shared)
+                begun = self._begun.popleft()[1].tolist()
+                self._ledger.end(place for place in begun if place not in self._shared)
 
     @property
     def is_changed(self) -> bool:
@@ -207,7 +208,7 @@ class Sources:
         self._ledger.begin(gathered.reports(found, gathered.begun))
         self._ledger.resume(kept.parts)
         self._shared = {one.key[0]: one.value for one in kept.parts if one.kind == "story"}
-        self._begun.append((end, found.rows.places[gathered.begun].tolist()))
+        self._begun.append((end, found.rows.places[gathered.begun]))
         self._add(gathered.reports(found, gathered.counted), end)
         self._end([place for place in self._shared if place not in living])
 
@@ -233,7 +234,7 @@ class Sources:
     def _add(self, reports: Reports, end: int) -> None:
         self._ledger.add(reports)
         begun = reports.clusters[(reports.statuses == ORIGINAL) & ~reports.late]
-        self._begun.append((end, begun.tolist()))
+        self._begun.append((end, begun))
         joined = np.unique(reports.clusters[np.isin(reports.statuses, _JOINS) & ~reports.late]).tolist()
         self._changed.update(joined)
         for place in joined:
