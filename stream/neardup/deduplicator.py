@@ -15,7 +15,6 @@ from neardup.documents.chunks import chunks
 from neardup.documents.document import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
 from neardup.documents.ids import stored_id
 from neardup.errors import ConfigError
-from neardup.pairs.batches import accepted_of
 from neardup.pairs.explanations.explain import explain
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.neighbours.nearest import check_ranks, ranked
@@ -207,7 +206,7 @@ class Deduplicator:
 
         def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
             verdicts = self._decider.decide(chunk, signed, reference=reference)
-            self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+            self._canaries.after(chunk, signed.batch, signed.refusals)
             return verdicts
 
         return self._run(documents, self.signer, decided, "verdicts")
@@ -350,7 +349,7 @@ class Deduplicator:
 
     def _added(self, chunk: list[Document], signed: Signed) -> list[Pair]:
         pairs = match_step(self.matcher, signed.batch).pairs()
-        self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+        self._canaries.after(chunk, signed.batch, signed.refusals)
         return pairs
 
     def _probed(self, _: list[Document], signed: Signed) -> list[Pair]:
@@ -390,10 +389,10 @@ class Deduplicator:
             raise
         finally:
             self.refusals = refusals
-            if unread.counts:
+            if unread:
                 with self._lock:
                     said, self._undated = self._undated, self._undated + Counter(unread.counts)
-        if unread.counts:
+        if unread:
             warn_of_times(unread, said, stacklevel=4)
         if refusals and name != "verdicts":  # which have the reason
             warn_of_types(refusals, stacklevel=4)

@@ -31,7 +31,7 @@ from neardup.window.chains import KEYS
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
-_FIXED_BYTES = 8 + 16 + 2 + 4
+FIXED_BYTES = 8 + 16 + 2 + 4
 # Which half of a content hash names the content where one number must do: the half that a table stores.
 CONTENT_HALF = 1
 # Separates the hashes of ids from every other 64-bit hash in the table.
@@ -121,12 +121,12 @@ def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
 
 def bytes_of(batch: Batch) -> int:
     """Return the sum of ``sizes_of``, or more if the columns have bytes that belong to no document."""
-    return _FIXED_BYTES * len(batch.times) + batch.fixed.size + len(batch.ids) + len(batch.ragged)
+    return FIXED_BYTES * len(batch.times) + batch.fixed.size + len(batch.ids) + len(batch.ragged)
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
     """Return the bytes of each document in a message, ``int64[n]``; a table needs about as many."""
-    width = _FIXED_BYTES + batch.fixed.shape[1]
+    width = FIXED_BYTES + batch.fixed.shape[1]
     return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME, BandTable, Candidates
+from neardup.window.counters import NEAR_DOCUMENTS, NEAR_PAIRS
 from neardup.window.views import name_pairs
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
@@ -165,31 +166,29 @@ def _judge(keys, conditions, measured, identical, least, greatest, shared_min, r
 
 class Near(NamedTuple):
     """Which of m candidates are pairs, in order (``int64[k]``); which are by the least score of the configuration, or
-    by a signal (``bool[m]``); how many of these have different contents, and of how many items; and whether a probe
-    left candidates out."""
+    by a signal (``bool[m]``); and whether a probe left candidates out."""
 
     pairs: npt.NDArray[np.int64]
     is_near: npt.NDArray[np.bool_]
-    others: int
-    items: int
     is_cut: bool
 
 
-def near_of(judged: Judged, found: Candidates, score_min: float) -> Near:
-    """Return which of the candidates that were found are near; ``score_min`` is the least score."""
+def near_of(judged: Judged, found: Candidates, score_min: float, state: npt.NDArray[np.int64]) -> Near:
+    """Return which of the candidates that were found are near, and count those of different contents, and their items,
+    in the state of a table; ``score_min`` is the least score."""
     rows, is_near = np.empty(m := len(found.items), np.int64), np.empty(m, np.bool_)
     columns = judged.is_pair, judged.similarity, judged.signals, found.items, found.identical, found.uncompared
-    count, *counted = _near(*columns, score_min, rows, is_near)
-    return Near(rows[:count], is_near, *counted)
+    count, is_cut = _near(*columns, score_min, rows, is_near, state)
+    return Near(rows[:count], is_near, is_cut)
 
 
 @kernel(
-    "const bool[], const f64[], const u8[], const i32[], const bool[], const i32[], f64, i64[], bool[]",
+    "const bool[], const f64[], const u8[], const i32[], const bool[], const i32[], f64, i64[], bool[], i64[]",
     locked=True,
     direct=True,
 )
-def _near(pairs, similarity, signals, items, identical, uncompared, score_min, rows, is_near):
-    count, others, of_items, last, is_cut = 0, 0, 0, np.int32(-1), False
+def _near(pairs, similarity, signals, items, identical, uncompared, score_min, rows, is_near, state):
+    count, last, is_cut = 0, np.int32(-1), False
     for i in range(len(pairs)):
         if pairs[i]:
             rows[count] = i
@@ -197,10 +196,10 @@ def _near(pairs, similarity, signals, items, identical, uncompared, score_min, r
         is_cut |= uncompared[i] != 0
         is_near[i] = (pairs[i] and similarity[i] >= score_min) or (len(signals) > 0 and signals[i] > 0)
         if is_near[i] and not identical[i]:
-            others += 1
-            of_items += items[i] != last
+            state[NEAR_PAIRS] += 1
+            state[NEAR_DOCUMENTS] += items[i] != last
             last = items[i]
-    return count, others, of_items, is_cut
+    return count, is_cut
 
 
 def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
@@ -365,8 +364,8 @@ def orient(arrived: Matches) -> Matches:
 
 
 def named(
-    table: BandTable, batch: Batch, items: npt.NDArray[np.int32], slots: npt.NDArray[np.int64], pairs: Matches,
-    *, separate: bool,
+    table: BandTable, batch: Batch, items: npt.NDArray[np.int32], slots: npt.NDArray[np.int64],
+    known: tuple[Any, ...], *, separate: bool,
 ) -> Matches:  # fmt: skip
     """Return pairs of items of a batch and documents of a table with ids and times, the older one by time first.
 
@@ -375,7 +374,7 @@ def named(
         batch: that was matched.
         items: the item of each pair.
         slots: the number of its other document in the table.
-        pairs: what else is known of them.
+        known: the fields of ``Matches`` from ``similarity`` on.
         separate: ids are full ids, of collections.
     """
     bounds, older_times, newer_times = (
@@ -386,7 +385,7 @@ def named(
     turned = name_pairs(table.store, slots, items, batch.id_starts, batch.times, bounds, older_times, newer_times)
     first, end, begin, last = bounds.tolist()
     older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
-    arrived = Matches(older, newer, older_times, newer_times, *pairs[4:])
+    arrived = Matches(older, newer, older_times, newer_times, *known)
     matches = orient(arrived) if turned else arrived
     return matches.within_collections() if separate else matches
 

@@ -6,9 +6,9 @@ both in one process. Workers run the halves on different machines, with a topic 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,13 @@ class Slice(NamedTuple):
     leads: Leads
     end: int
     probed: npt.NDArray[np.int32]
+
+
+@functools.lru_cache(maxsize=16)
+def _nothing(end: int) -> Slice:
+    """A slice without candidates."""
+    items = np.empty(0, np.int32)
+    return Slice(NO_MATCHES, items, np.empty(0, np.int64), NO_LOSSES, NO_LEADS, end, items)
 
 
 class Matcher:
@@ -117,9 +124,10 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        items, shard = rows.items_of(self.shard, by_content=self.scheme.by_content), self.shard
+        shard = self.shard
+        items = rows.items if shard is WHOLE_STREAM else rows.items_of(shard, by_content=self.scheme.by_content)
         table, size, end, settled = self.table, len(items.times), first, shard.settled if shard.grown else 0
-        find = table.probe_add if self.rarity is None else partial(self.probe_add, rows.batch)
+        find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
         while True:
             shared = shard.fewest(table.oldest) if shard.grown else shard.of, table.limits
             if shared != self._shared:
@@ -129,7 +137,8 @@ class Matcher:
                 items, probe=probe, add=add, first=end, candidates_max=candidates_max, settled=settled
             )  # fmt: skip
             end = candidates.end
-            yield self._judged(rows, candidates, leads=leads, is_named=named)
+            is_any = len(candidates.items) > 0
+            yield self._judged(rows, candidates, leads=leads, is_named=named) if is_any else _nothing(end)
             if end == size:
                 if rows is self._own:
                     self._used, self._own = rows, None
@@ -161,19 +170,17 @@ class Matcher:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
         probed, every_slot, *_, end = candidates
-        if not len(probed):
-            return Slice(NO_MATCHES, probed, every_slot, NO_LOSSES, NO_LEADS, end, probed)
         batch = read.batch
         common = self.common(batch, candidates.items, candidates.slots)
         judged = judge(
             common, candidates.identical, self.score_min, self.config.buckets_shared_min,
             exact_score=self.config.tuning.exact_score, text_min=self.config.tuning.score_min,
         )  # fmt: skip
-        near, losses = near_of(judged, candidates, self.config.tuning.score_min), NO_LOSSES
+        score_min, losses = self.config.tuning.score_min, NO_LOSSES
+        near = near_of(judged, candidates, score_min, self.table.store.state)
         if near.is_cut:
             losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, near.is_near)
-        lone = lone_of(candidates.items, near.is_near, losses)
-        self.table.count_pairs(near.others, losses.missed, near.items, lone)
+            self.table.count_missed(losses.missed, lone_of(candidates.items, near.is_near, losses))
         rows = self._usable(near.pairs, read, candidates)
         met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else NO_ROWS
         chosen: Any = slice(None) if len(rows) == len(candidates.items) else rows  # mostly all, and a slice costs less
@@ -182,10 +189,11 @@ class Matcher:
             sides = self.evidence(slots), batch.evidence.select(items)
             shared = shared_of(self.scheme, *sides, candidates.identical[chosen], self.config.plan)
         signals = judged.signals[chosen] if len(judged.signals) else None
-        scores = judged.similarity[chosen], judged.keys[chosen]
-        pairs = Matches([], [], *NO_MATCHES[2:4], *scores, shared, None, signals)
+        known: tuple[Any, ...] = judged.similarity[chosen], judged.keys[chosen], shared, None, signals
         if is_named or shared is not None:
-            pairs = named(self.table, batch, items, slots, pairs, separate=self.config.separate)
+            pairs = named(self.table, batch, items, slots, known, separate=self.config.separate)
+        else:
+            pairs = Matches([], [], *NO_MATCHES[2:4], *known)
         if not len(met):
             return Slice(pairs, items, slots, losses, NO_LEADS, end, probed)
         every = Leads(probed, every_slot, judged.similarity, judged.keys)

@@ -166,7 +166,7 @@ class StreamRows(NamedTuple):
 
     def items_of(self, shard: Shard, *, by_content: bool) -> Items:
         """Return the items as the table of a shard reads them."""
-        if shard is WHOLE_STREAM or shard == WHOLE_STREAM:
+        if shard == WHOLE_STREAM:
             return self.items
         kinds = kinds_of(self.batch, shard, by_content)
         kinds[self.removals] = REMOVAL

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import salts, separated_contents
 from neardup.errors import ConfigError
-from neardup.pairs.batches import Batch, bytes_of, make_batch, rows_of, select, sizes_of, sound_columns
+from neardup.pairs.batches import FIXED_BYTES, Batch, bytes_of, make_batch, rows_of, select, sizes_of, sound_columns
 from neardup.pairs.json_lines import Unread
 from neardup.pairs.values import PlainReader, Sheet, admitted, converted, held_documents, wrong_values
 from neardup.schemes.config import Config
@@ -56,6 +56,7 @@ class Signer:
         self._scheme = SCHEMES[config.scheme]
         self._reads_texts = config.plan.kind == "text"
         self._plain = PlainReader(config.plan.width, separate=config.separate)
+        self._row_bytes = FIXED_BYTES + config.plan.width
         self._sign_ascii = None if config.separate else self._scheme.plain(config.plan)
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
 
@@ -80,7 +81,7 @@ class Signer:
         batch, longest = sheet.batch, sheet.longest
         if self._sign_ascii is not None and sheet.is_ascii and longest <= self.config.text_characters_max:
             shingles, characters, fewest = self._sign_ascii(sheet.read.texts, longest, sheet.signed)
-            if fewest and bytes_of(batch) <= self._item_bytes_max:
+            if fewest and len(batch.ids) + len(batch.times) * self._row_bytes <= self._item_bytes_max:
                 return Signed(batch, [], characters, shingles, sheet)
         documents = held_documents(sheet, self.config.text_characters_max)
         signed = self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})

@@ -64,22 +64,23 @@ _NO_TIME = {
 _EXAMPLE_CHARACTERS = 60
 
 
-class UnreadTimes:
-    """Counts times that are none, by reason, and keeps the first of each. Their documents have the time of arrival."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self._firsts: dict[str, object] = {}
+class UnreadTimes(dict[str, tuple[int, object]]):
+    """Times that are none: reason -> how many, and the first of them. Their documents have the time of arrival."""
 
     def __call__(self, reason: str, value: object) -> None:
         """Count a time."""
-        self.counts[reason] = self.counts.get(reason, 0) + 1
-        self._firsts.setdefault(reason, value)
+        count, first = self.get(reason, (0, value))
+        self[reason] = count + 1, first
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are, by reason."""
+        return {reason: count for reason, (count, _) in self.items()}
 
     def notes(self) -> Iterator[str]:
         """Yield a sentence for each reason."""
-        for reason, count in self.counts.items():
-            example = ascii(self._firsts[reason])[:_EXAMPLE_CHARACTERS]
+        for reason, (count, first) in self.items():
+            example = ascii(first)[:_EXAMPLE_CHARACTERS]
             why = _NO_TIME.get(reason) or REASONS[reason]
             yield f"{count:,} documents have no time, such as one of {example}: {why}"
 
@@ -140,7 +141,7 @@ def warn_of_types(refusals: Sequence[Refusal], stacklevel: int) -> None:
 
 def warn_of_times(unread: UnreadTimes, before: Mapping[str, int], stacklevel: int) -> None:
     """Warn of times that count as none, once a reason: ``before`` counts those of earlier calls."""
-    for reason, note in zip(unread.counts, unread.notes(), strict=True):
+    for reason, note in zip(unread, unread.notes(), strict=True):
         if reason not in before:
             warnings.warn(f"{note}; counts() has their number", stacklevel=stacklevel + 1)
 

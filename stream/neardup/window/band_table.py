@@ -7,7 +7,7 @@ Every change belongs to a **step**: ``begin``, any number of ``probe_add`` and `
 
 - open: a step may add, expire, supersede, remove. What was stored at ``begin`` is overwritten only with a note in
   the journal, and no page is given back.
-- ``commit``: the journal is emptied and pages below the oldest live slot are given back.
+- ``commit``: pages below the oldest live slot are given back. The next step empties the journal.
 - ``undo``: the journal is read backwards and the counters are set back: the table answers as it did at ``begin``.
 - An exception inside a step leaves it open: the caller must ``undo``. An ``AssertionError`` means the table is broken.
 
@@ -18,6 +18,7 @@ all slots that arrived earlier. The difference of the times of two items decides
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -32,14 +33,11 @@ from neardup.window.chains import (
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
     FINISHED,
-    FLAGS,
     GROUP_BITS,
-    HEADS,
     HEADS_FULL,
     JOURNAL_FULL,
     KEYS,
     LINK_PAGE_BITS,
-    LINKS,
     NO_LIMIT,
     NO_ROOM,
     NO_TIME,
@@ -65,7 +63,7 @@ from neardup.window.counters import (
     STATE_FIELDS,
     STREAM_TIME,
     Limits,
-    count_pairs,
+    count_missed,
 )
 from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
 from neardup.window.pages import Pages, grow
@@ -75,7 +73,6 @@ POSTINGS_MAX = 1 << 31
 # A segment of the heads is rebuilt at least this often, so that expired heads are dropped before numbers repeat.
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
-_NO_CANDIDATES = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32)
 
 
 class Candidates(NamedTuple):
@@ -88,6 +85,11 @@ class Candidates(NamedTuple):
     identical: npt.NDArray[np.bool_]
     uncompared: npt.NDArray[np.int32]
     end: int
+
+
+@functools.lru_cache(maxsize=16)
+def _no_candidates(end: int) -> Candidates:
+    return Candidates(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32), end)
 
 
 class BandTable:
@@ -132,33 +134,32 @@ class BandTable:
         )
         self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
         self._epoch = 1
-        self._before: npt.NDArray[np.int64] | None = None
+        self._is_open, self._before = False, state.copy()
         self._base = 0
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
         self._room = np.zeros(4, np.int64)  # the ends of slots, postings, bytes and links for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
-        self._sweep_next = 0
+        self._sweep_next, self._sweep_after = 0, _SWEEP_POSTINGS  # which segment is rebuilt next, and from when on
         # The oldest slot in the window, and the number of the next: slots are numbered in order of arrival, from 0.
         self.oldest = self.slot_end = 0
 
     def begin(self) -> None:
         """Open a step."""
-        assert self._before is None, "a step is open"
-        self._before = self.store.state.copy()
-        self._base = self._released[1]
-        self._sweep()
+        assert not self._is_open, "a step is open"
+        self._is_open, self._base = True, self._released[1]
+        end = step.begin(self.store.state, self._work.journal.counts, self._before)
+        if end > self._sweep_after:
+            self._sweep(end)
         if self._rarity is not None:
             self._rarity.begin()
 
     def commit(self) -> None:
         """Close the step and give back the pages of what has left the window."""
-        assert self._before is not None, "no step is open"
-        self._before = None
+        assert self._is_open, "no step is open"
+        self._is_open = False
         if self._rarity is not None:
             self._rarity.commit()
-        counts = self._work.journal.counts
-        counts[HEADS] = counts[LINKS] = counts[FLAGS] = 0
         oldest = self.oldest
         if oldest == self._released[0]:
             return
@@ -171,12 +172,12 @@ class BandTable:
 
     def undo(self) -> None:
         """Close the step and restore the table as it was at ``begin``."""
-        assert self._before is not None, "no step is open"
+        assert self._is_open, "no step is open"
         step.undo(self.store, self._work.journal, self._base)
         self._work.found.length[0] = 0  # an exception may have left candidates
         self.store.state[:] = self._before
-        self.oldest, self.slot_end = self.store.state[[OLDEST, SLOT_END]].tolist()
-        self._before = None
+        self.oldest, self.slot_end = self._before[[OLDEST, SLOT_END]].tolist()
+        self._is_open = False
         if self._rarity is not None:
             self._rarity.undo()
 
@@ -197,7 +198,7 @@ class BandTable:
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
         more postings would live at a time than can be numbered.
         """
-        assert not add or self._before is not None, "no step is open"
+        assert not add or self._is_open, "no step is open"
         assert candidates_max >= 1, candidates_max
         assert not add or items.fixed.shape[1] == self._width, items.fixed.shape
         n = len(items.times)
@@ -230,7 +231,7 @@ class BandTable:
                 assert why == BUDGET_REACHED, why
                 break
         if not done:
-            return self._drain(first, 0, found)
+            return self._drain(first, 0, found) if found else _no_candidates(first)
         done.append(self._drain(first, 0, found))
         return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
 
@@ -292,9 +293,9 @@ class BandTable:
         """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return dict(zip(COUNTERS, self.store.state[-len(COUNTERS) :].tolist(), strict=True))  # they are its end
 
-    def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int) -> None:
-        """Count pairs of different contents, pairs that limits are expected to cost, and the documents of both."""
-        count_pairs(self.store.state, pairs, missed, near, lone)
+    def count_missed(self, missed: npt.NDArray[np.float64], lone: int) -> None:
+        """Count pairs that limits are expected to cost, and the documents that may lack all of theirs."""
+        count_missed(self.store.state, missed, lone)
 
     @property
     def posting_end(self) -> int:
@@ -357,26 +358,22 @@ class BandTable:
 
     def _drain(self, end: int, longest: int, count: int) -> Candidates:
         found = self._work.found
-        items, slots, identical, left = _NO_CANDIDATES
-        if count:
-            items, slots = found.items[:count].copy(), found.slots[:count].copy()
-            identical, left = found.identical[:count].copy(), found.left[:count].copy()
-            found.length[0] = 0
+        items, slots = found.items[:count].copy(), found.slots[:count].copy()
+        identical, left = found.identical[:count].copy(), found.left[:count].copy()
+        found.length[0] = 0
         if longest:
             most = min(longest * self.limits.bucket_candidates, self.documents) + 1
             if most > len(found.slots):
                 self._work = self._work._replace(found=new_buffer(2 * most))
         return Candidates(items, slots, identical, left, end)
 
-    def _sweep(self) -> None:
-        """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""
-        end = self.store.state.item(POSTING_END)
+    def _sweep(self, end: int) -> None:
+        """Rebuild the segment whose last rebuild is long ago; see ``heads``."""
         segment = self._sweep_next
-        if end - self._swept.item(segment) > _SWEEP_POSTINGS:
-            while rebuild(self.store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
-                self.store = self.store._replace(heads=add_pages(self.store.heads, segment, 0))
-            self._swept[segment] = end
-            self._sweep_next = (segment + 1) % SEGMENTS
+        while rebuild(self.store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
+            self.store = self.store._replace(heads=add_pages(self.store.heads, segment, 0))
+        self._swept[segment], self._sweep_next = end, (segment + 1) % SEGMENTS
+        self._sweep_after = self._swept.item(self._sweep_next) + _SWEEP_POSTINGS
 
     def _first_posting(self, slot: int) -> int:
         return int(views.posting_of(self.store, slot, self._base))

@@ -114,14 +114,9 @@ class Limits(NamedTuple):
     counted: bool = False
 
 
-def count_pairs(
-    state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
-) -> None:
-    """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
-    state[NEAR_PAIRS] += pairs
-    state[NEAR_DOCUMENTS] += near
-    if len(missed):
-        parts = int(np.rint(missed * PAIR_PARTS).sum())
-        whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
-        state[MISSED_PAIRS] += whole
-        state[LONE_DOCUMENTS] += lone
+def count_missed(state: npt.NDArray[np.int64], missed: npt.NDArray[np.float64], lone: int) -> None:
+    """Count missed pairs, in parts: sums of whole numbers do not depend on batches; and documents without a pair."""
+    parts = int(np.rint(missed * PAIR_PARTS).sum())
+    whole, state[MISSED_PART] = divmod(state.item(MISSED_PART) + parts, PAIR_PARTS)
+    state[MISSED_PAIRS] += whole
+    state[LONE_DOCUMENTS] += lone

@@ -80,6 +80,15 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 AHEAD = 2
 
 
+@kernel("i64[], i64[], i64[]", locked=True, direct=True)
+def begin(state, counts, before):
+    """Keep the state of a table as it is before a step, and empty the journal; return the end of the postings."""
+    for i in range(len(state)):
+        before[i] = state[i]
+    counts[:CHANGES] = 0
+    return state[POSTING_END]
+
+
 @kernel("Store, Limits, const Items, Work, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
 def run(store, limits, items, work, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
     """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; ``StepOptions`` says

@@ -150,29 +150,25 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     """First common band, number of common bands; similarity, exact or from the equal rows of two sketches."""
     agreed = banding.agreement(a.fixed, b.fixed, plan.tuning.bands, plan.tuning.sketch_bits)
     if plan.exact:
-        return _scored(agreed.bands, exact_similarity(a, b, plan))
-    return _scored(agreed.bands, banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits))
+        similarity = exact_similarity(a, b, plan)
+    else:
+        similarity = banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits)
+    return Common(agreed.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
 def common_in(
     table: BandTable, slots: npt.NDArray[np.int64], newer: Evidence, items: npt.NDArray[np.int32], plan: SetPlan
 ) -> Common | None:
     """Return the same of documents of a table and items of ``newer``; ``None`` if counts of the stream weigh them."""
-    measure = verify.SET_MEASURES[plan.measure]
-    if plan.exact and measure.weighted:
+    if plan.exact and verify.SET_MEASURES[plan.measure].weighted:
         return None
     tuning = plan.tuning
-    bands, similarity = banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits)
-    if plan.exact:
-        has_words = plan.novelty != "off"
-        counts = stored_sets.counts_in(table, slots, newer, items, plan.shingle_bytes, has_words=has_words)
-        similarity = measure.of_counts(*counts)
-    return _scored(bands, similarity)
-
-
-def _scored(bands: npt.NDArray[np.int32], similarity: npt.NDArray[np.float64]) -> Common:
-    (conditions := np.empty(len(similarity), np.bool_)).fill(True)  # in less time than ``np.ones``
-    return Common(bands, conditions, similarity)
+    common = Common(*banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits))
+    if not plan.exact:
+        return common
+    has_words = plan.novelty != "off"
+    counts = stored_sets.counts_in(table, slots, newer, items, plan.shingle_bytes, has_words=has_words)
+    return common._replace(similarity=verify.SET_MEASURES[plan.measure].of_counts(*counts))
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:

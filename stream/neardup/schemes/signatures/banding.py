@@ -73,14 +73,14 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bi
 def estimate_in(
     table: BandTable, slots: npt.NDArray[np.int64], sketches: npt.NDArray[np.uint8], items: npt.NDArray[np.int32],
     bands: int, bits: int,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:  # fmt: skip
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:  # fmt: skip
     """Compare documents of a table, whose evidence begins with a sketch, with some of ``sketches``, where they are:
-    return how many bands are equal, and the estimates of similarity."""
-    width = sketches.shape[1]
-    equal, estimates = np.empty(m := len(slots), np.int32), np.empty(m)
+    return how many bands are equal, that no condition fails, and the estimates of similarity."""
+    m, width = len(slots), sketches.shape[1]
+    out = np.empty(m, np.int32), np.empty(m, np.bool_), np.empty(m)
     rows, room = 8 * width / bits, np.empty(width, np.uint8)
-    _estimate_in(table.store, slots, sketches, items, bands, bits, rows, 2.0**-bits, room, equal, estimates)
-    return equal, estimates
+    _estimate_in(table.store, slots, sketches, items, bands, bits, rows, 2.0**-bits, room, *out)
+    return out
 
 
 def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDArray[np.float64]:
@@ -129,13 +129,13 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
         bands_equal[i], rows_equal[i] = _equal(one, other, bands, bits)
 
 
-@kernel("Store, i64[], const u8[,], i32[], i64, i64, f64, f64, u8[], i32[], f64[]", direct=True)
-def _estimate_in(store, slots, sketches, items, bands, bits, rows, chance, room, equal, estimates):
+@kernel("Store, i64[], const u8[,], i32[], i64, i64, f64, f64, u8[], i32[], bool[], f64[]", direct=True)
+def _estimate_in(store, slots, sketches, items, bands, bits, rows, chance, room, equal, conditions, estimates):
     for i in range(len(slots)):
         at = fixed_at(store, slots[i], room)
         older = room if at == NONE else store.bytes[at : at + len(room)]
         equal[i], rows_equal = _equal(sketches[items[i]], older, bands, bits)
-        estimates[i] = _corrected(rows_equal, rows, chance)
+        conditions[i], estimates[i] = True, _corrected(rows_equal, rows, chance)
 
 
 @kernel("const i32[], f64, f64, f64[]", direct=True)

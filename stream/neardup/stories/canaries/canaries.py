@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neardup.documents.document import Document
-from neardup.pairs.batches import Batch, concatenate, select
+from neardup.documents.document import Document, Refusal
+from neardup.pairs.batches import Batch, accepted_of, concatenate, select
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.pipeline import Matcher
@@ -81,10 +81,12 @@ class Canaries:
         self._due: list[_Due] = []
         self._allowance = allowance
 
-    def after(self, documents: Sequence[Document], batch: Batch) -> None:
-        """Take the documents that a step has added, ``documents[i]`` is row i of the batch; look up what is due."""
+    def after(self, documents: Sequence[Document], batch: Batch, refusals: Sequence[Refusal] = ()) -> None:
+        """Take the documents that a step has added, the rows of its batch are those that were not refused; look up what
+        is due."""
         if not self._every:
             return
+        documents = accepted_of(documents, refusals)
         first = -self._seen % self._every
         self._seen += batch.size
         if first >= batch.size:

@@ -49,6 +49,7 @@ from neardup.window.steps import step
 
 # Returns the texts of some arrivals of a call, by their indices.
 Texts = Callable[[list[int]], list[str]]
+_NO_REASONS: dict[int, str] = {}
 
 
 class Decided(NamedTuple):
@@ -154,11 +155,11 @@ class Decider:
         """
         if len(self._every) != len(documents):
             self._every = np.ones(len(documents), np.bool_)
-        accepted, reasons = self._every, {position: reason for position, _, reason in signed.refusals}
-        if reasons:
+        accepted, given, reasons = self._every, documents, _NO_REASONS
+        if signed.refusals:
+            given, reasons = accepted_of(documents, signed.refusals), {at: why for at, _, why in signed.refusals}
             (accepted := accepted.copy())[[*reasons]] = False
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
-        given = accepted_of(documents, signed.refusals)
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
         self._verdicts = new_verdicts(len(documents), self._verdicts)
         decided = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
@@ -194,7 +195,6 @@ class Decider:
             if texts is not None and self._is_novel:
                 new = self._new(verdicts, decisions.against, texts, offset)
             ids = self._original_ids(verdicts)
-            ids = bare_ids(ids) if self._matcher.config.separate else ids
             self._places += len(accepted)
         return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids, joined_relations(relations), new)
 
@@ -310,7 +310,7 @@ class Decider:
         compare = self._compare(batch, rows, offset)
         probe = references is None or not references.all()
         for part in self._matcher.slices(batch, probe=probe, leads=True, named=named, references=references):
-            end = count if part.end == batch.size else int(rows[part.end])
+            end = count if part.end == len(rows) else int(rows[part.end])
             pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
                 pairs = Found(*rule.pairs_of(self._led(batch, part, rows, relations), rows, offset))
@@ -390,7 +390,7 @@ class Decider:
         if GONE in originals:
             here, of = iter(ids), zip(originals, verdicts.clusters.tolist(), strict=True)
             ids = [names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
-        return ids
+        return bare_ids(ids) if self._matcher.config.separate else ids
 
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:

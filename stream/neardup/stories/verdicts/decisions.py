@@ -41,7 +41,6 @@ from neardup.stories.verdicts.row_columns import (
     FREE,
     ID_ENTRIES,
     IGNORED,
-    JOURNAL,
     LATE,
     MARK_ENTRIES,
     RECORDS,
@@ -59,7 +58,7 @@ _COLLECTED_MIN = 1 << 10
 # while they are decided, and each look asks for all that is known.
 _AHEAD_MAX = 1 << 11
 # Room is made for at least so many rows, so that calls of one document seldom do it.
-_ROWS_MIN = 64
+_ROWS_MIN = 256
 _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
 
 
@@ -128,7 +127,7 @@ class Decisions:
         self._columns = row_columns.empty(self._pages.map, records.empty())
         # No pairs and no results of as many arrivals as came last.
         self._no_pairs, self._comparing = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
-        self._before: npt.NDArray[np.int64] | None = None
+        self._is_open, self._before = False, self._columns.state.copy()
         self._room = 0  # for so many rows there is room for certain
         self.first = self.end = 0
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
@@ -148,10 +147,9 @@ class Decisions:
 
     def begin(self) -> None:
         """Open a step."""
-        assert self._before is None, "a step is open"
-        self._columns.state[STEP] += 1
-        self._columns.state[JOURNAL] = 0
-        self._before = self._columns.state.copy()
+        assert not self._is_open, "a step is open"
+        self._is_open = True
+        row_columns.begin(self._columns.state, self._before)
 
     def decide(
         self, arrivals: Arrivals, found: Found, compare: Compare | None = None, verdicts: Verdicts | None = None,
@@ -169,10 +167,12 @@ class Decisions:
         Returns:
             The verdict of each arrival.
         """
-        assert self._before is not None, "no step is open"
+        assert self._is_open, "no step is open"
         n = len(arrivals.places)
         end = n if end is None else end
-        self._make_room(end - first)
+        if (rows := end - first) > self._room:
+            self._make_room(rows, rows)
+        self._room -= rows
         verdicts = new_verdicts(n) if verdicts is None else verdicts
         if len(self._comparing.against) != n or self._comparing.usable != (compare is not None):
             starts = np.zeros(n + 1, np.int64)
@@ -277,9 +277,9 @@ class Decisions:
 
     def commit(self) -> None:
         """Close the step, drop the rows that have left the window, and collect the stories that have ended."""
-        assert self._before is not None, "no step is open"
-        self._before = None
-        self.changes = self.pending()
+        assert self._is_open, "no step is open"
+        self._is_open = False
+        self.changes = records.changes(self._columns)
         if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
             self.first = row_columns.drop(self._columns, self._rules)
             self._pages.release(self.first)
@@ -292,8 +292,8 @@ class Decisions:
 
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
-        assert self._before is not None, "no step is open"
-        before, self._before = self._before, None
+        assert self._is_open, "no step is open"
+        before, self._is_open = self._before, False
         row_columns.unmark(self._columns, before[END], before[STEP])
         records.undo(self._columns, before[END])
         self._columns.state[:] = before
@@ -303,7 +303,7 @@ class Decisions:
 
     def forget(self, before: int) -> None:
         """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
-        assert self._before is None, "a step is open"
+        assert not self._is_open, "a step is open"
         if before > self.first:
             self._columns.state[FIRST] = self.first = min(before, self.end)
             self._pages.release(self.first)
@@ -349,22 +349,18 @@ class Decisions:
         in_use = int(state[END] - state[FIRST]) * per_row + int(state[RECORDS] - state[FREE]) * per_story
         return in_use, sum(array.nbytes for array in [*arrays, columns.content_map, columns.id_map, *story])
 
-    def _make_room(self, rows: int, story_room: int | None = None) -> None:
-        """Make pages for more rows, maps of which at most three quarters will be used, and room for so many stories, by
-        default as many."""
-        story_room = rows if story_room is None else story_room
-        if max(rows, story_room) > self._room:
-            self._grow(max(rows, _ROWS_MIN), max(story_room, _ROWS_MIN))
-            columns, state = self._columns, self._columns.state
-            story, stored = columns.story, int(state[RECORDS])
-            maps = (
-                (columns.content_map, max(int(state[CONTENT_ENTRIES]), int(state[ID_ENTRIES]))),
-                (story.id_map, stored - int(state[FREE])),
-                (story.mark_map, int(state[MARK_ENTRIES])),
-            )
-            of_maps = (3 * len(entries) // 4 - used for entries, used in maps)
-            self._room = min(self._pages.end - self.end, len(story.records) - stored, *of_maps)
-        self._room -= rows
+    def _make_room(self, rows: int, story_room: int) -> None:
+        """Make pages for more rows, maps of which at most three quarters will be used, and room for so many stories."""
+        self._grow(max(rows, _ROWS_MIN), max(story_room, _ROWS_MIN))
+        columns, state = self._columns, self._columns.state
+        story, stored = columns.story, int(state[RECORDS])
+        maps = (
+            (columns.content_map, max(int(state[CONTENT_ENTRIES]), int(state[ID_ENTRIES]))),
+            (story.id_map, stored - int(state[FREE])),
+            (story.mark_map, int(state[MARK_ENTRIES])),
+        )
+        of_maps = (3 * len(entries) // 4 - used for entries, used in maps)
+        self._room = min(self._pages.end - self.end, len(story.records) - stored, *of_maps)
 
     def _grow(self, rows: int, story_room: int) -> None:
         columns = self._columns

@@ -107,7 +107,9 @@ class TableHoldings(Holdings):
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        is_changed = changes is not NO_CHANGES and (len(changes.records) or len(changes.ended))
+        if changes is NO_CHANGES and first <= self._first:
+            return
+        is_changed = len(changes.records) or len(changes.ended)
         if is_changed:
             for row in changes.dropped.tolist():
                 self._in_table.pop(row, None)

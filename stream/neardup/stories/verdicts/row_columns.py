@@ -257,6 +257,15 @@ def single_from(columns, number):
     return np.int64(NONE)
 
 
+@kernel("i64[], i64[]", locked=True, direct=True)
+def begin(state, before):
+    """Number a step, with an empty journal, and keep the state as it is before its changes."""
+    state[STEP] += 1
+    state[JOURNAL] = 0
+    for i in range(len(state)):
+        before[i] = state[i]
+
+
 @kernel("Columns, u64[], i64[]")
 def newest_rows(columns, contents, numbers):
     """Find the newest kept row of each content, ``NONE`` where there is none."""

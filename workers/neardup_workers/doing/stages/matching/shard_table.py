@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from neardup.pairs.batches import CONTENT_HALF, Batch
 from neardup.pairs.comparing import Leads, joined_leads
-from neardup.pairs.pair_rule import NO_MATCHES, Matches, deciding, named, nearest_pairs
+from neardup.pairs.pair_rule import Matches, deciding, named, nearest_pairs
 from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from neardup.pairs.shards import Growth, Shard
 from neardup.schemes.config import Config
@@ -283,9 +283,8 @@ class ShardTable:
         matches = part.matches
         if matches.shared is not None:  # they have them
             return matches.select(rows)
-        pairs = NO_MATCHES._replace(similarity=matches.similarity[rows], buckets=matches.buckets[rows])
-        separate = self.config.separate
-        return named(self.matcher.table, batch, part.items[rows], part.slots[rows], pairs, separate=separate)
+        known, separate = (matches.similarity[rows], matches.buckets[rows]), self.config.separate
+        return named(self.matcher.table, batch, part.items[rows], part.slots[rows], known, separate=separate)
 
     def skip_to(self, position: int) -> None:
         """Move to a later position, before which the log has no more rows for the table."""
