@@ -203,7 +203,7 @@ def test_damaged_parts_of_the_ledger_are_left_out(tmp_path: Path) -> None:
         connection.execute("UPDATE sources SET documents = 'many' WHERE source = 's'")
         kept = list(load(connection))
     assert {one.key[0] for one in kept if one.kind == "account"} == {"t"}
-    assert {one.kind for one in kept} == {"account", "pair", "story"}
+    assert {one.kind for one in kept} == {"account", "pair", "stories"}
 
 
 def test_metrics_name_the_largest_sources(tmp_path: Path) -> None:

@@ -95,16 +95,15 @@ class Ledger(Readings):
 
     def _count(self, reports: Reports, said: Read) -> None:
         """Count documents and statuses, source by source in order of appearance."""
-        cells = Counter(zip(reports.sources, said.hours.tolist(), said.kinds.tolist(), strict=True))
-        by_source: dict[str, list[tuple[int, int, int]]] = {}
-        for (source, hour, kind), number in cells.items():
-            by_source.setdefault(source, []).append((hour, kind, number))
-        for source, of_source in by_source.items():
-            begins = any(kind % LATE_KINDS == ORIGINAL for _, kind, _ in of_source)
-            if not self._admit(source, begins=begins):
+        by_source: dict[str, dict[tuple[int, int], int]] = defaultdict(dict)
+        for source, hour, kind in zip(reports.sources, said.hours.tolist(), said.kinds.tolist(), strict=True):
+            cells = by_source[source]
+            cells[hour, kind] = cells.get((hour, kind), 0) + 1
+        for source, cells in by_source.items():
+            if not self._admit(source, begins=any(kind % LATE_KINDS == ORIGINAL for _, kind in cells)):
                 continue
             total = self._account(source, ALL_HOURS).counts
-            for hour, kind, number in sorted(of_source):
+            for (hour, kind), number in sorted(cells.items()):
                 status = STATUS_COUNTS[kind % LATE_KINDS]
                 for counts in (total, self._account(source, hour).counts):
                     counts[DOCUMENTS] += number
@@ -174,6 +173,8 @@ class Ledger(Readings):
 
     def _begin(self, reports: Reports, said: Read) -> None:
         begins, at = said.begins.tolist(), said.hours.tolist()
+        if True not in begins:
+            return
         places, arrivals, dates = reports.clusters.tolist(), reports.arrivals.tolist(), reports.dates.tolist()
         for place in compress(places, begins) if "story" in self._stored else ():
             self._note("story", (place,))

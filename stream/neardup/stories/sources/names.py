@@ -28,7 +28,8 @@ def source_of(document: Document) -> str | None:
 
 def shown_by(document: Document) -> Shown:
     """Return who tells a document, where and how; a lone surrogate, which no file can hold, is a question mark."""
-    url, title = (one and one.encode(errors="replace").decode() for one in (document.url, document.title))
+    url, title = document.url, document.title
+    url, title = url and url.encode(errors="replace").decode(), title and title.encode(errors="replace").decode()
     return source_of(document), url, title
 
 

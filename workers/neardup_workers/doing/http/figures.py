@@ -191,14 +191,15 @@ class Figures:
 
     def _advanced(self) -> int:
         """Clear the entries of the seconds since the last call; return the present second."""
-        second = max(int(self._now()), self._second)
+        second = int(self._now())
+        if second <= self._second:
+            return self._second
         for passed in range(max(self._second + 1, second - _SECONDS + 1), second + 1):
             self._documents[passed % _SECONDS] = self._duplicates[passed % _SECONDS] = 0
             if passed % STEP_SECONDS == 0:
                 self._times[passed // STEP_SECONDS % STEPS] = 0
                 self._windows[passed // STEP_SECONDS % STEPS] = -1
-        if second > self._second:
-            self._windows[second // STEP_SECONDS % STEPS] = int(self._window())
+        self._windows[second // STEP_SECONDS % STEPS] = int(self._window())
         self._second = second
         return second
 

@@ -22,7 +22,7 @@ _ALL = (
 )  # fmt: skip
 SHOWN = tuple(name for name in _ALL if name not in ("time", "date"))
 _AS_STORED = tuple(name for name in SHOWN if name in StoredRow._fields)
-_stored = itemgetter(*_AS_STORED)
+_stored, _NOTHING = itemgetter(*_AS_STORED), dict.fromkeys(_ALL)
 
 
 class Answer(NamedTuple):
@@ -48,8 +48,9 @@ def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
         row: the columns of a ``StoredRow`` by name.
         duplicate_of: the id of its original.
     """
-    values = dict.fromkeys(_ALL) | dict(zip(_AS_STORED, _stored(row), strict=True))
-    return values | {
+    return {
+        **_NOTHING,
+        **dict(zip(_AS_STORED, _stored(row), strict=True)),
         "status": STATUSES[row["answered"]],
         "duplicate_of": duplicate_of,
         "repeated": row["status"] == UNCHANGED,

@@ -44,7 +44,7 @@ from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
+from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts, new_verdicts
 from neardup.stories.verdicts.rule import REMOVED, Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
@@ -108,7 +108,7 @@ class Keeper:
         self._announced = announced
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
-        self._decider = Decider(self.matcher)
+        self._decider, self._verdicts = Decider(self.matcher), new_verdicts(0)
         self.canaries = Canaries(self.matcher, canaries_every, allowance=canaries_allowance)
         self._ledger, self.losses = Ledger(sources_max, stored=PARTS), LossAccounts()
         self._repeating: list[dict[str, Any]] = []
@@ -311,7 +311,7 @@ class Keeper:
         if self._clock is None:
             return signed
         times = np.array([self._present()] * signed.batch.size, np.int64)
-        times.flags.writeable = False  # as all columns of a batch: another mix would compile the kernels again
+        times.setflags(write=False)  # as all columns of a batch: another mix would compile the kernels again
         return signed._replace(batch=signed.batch._replace(times=times))
 
     def _present(self) -> int:
@@ -323,8 +323,7 @@ class Keeper:
     def _added(self, documents: Sequence[Document], signed: Signed, lost: Reports) -> list[Answer]:
         pairs: list[list[Pair]] = [[] for _ in documents]
         dates = signed.batch.times if self._clock is not None else np.full(signed.batch.size, NO_TIME)
-        signed = self._arrived(signed)
-        batch, table = signed.batch, self.matcher.table
+        batch = (signed := self._arrived(signed)).batch
         shown, losses = list(map(shown_by, documents)), list[NamedLosses]()
 
         def seen(part: Slice) -> None:
@@ -334,18 +333,20 @@ class Keeper:
                 pairs[item].append(pair)
 
         self.log.keep_room()
+        self._verdicts = new_verdicts(batch.size, self._verdicts)
         with self._step():
             decided = self._decider.decide_columns(
                 np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at],
-                references_of(documents), named=True,
+                references_of(documents), named=True, verdicts=self._verdicts,
             )  # fmt: skip
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             self._store(rows, [document.text for document in documents] if self._keep_texts else ())
             near = [newest(document.id, pairs_of) for document, pairs_of in zip(documents, pairs, strict=True)]
             if self._knows_shared:
                 quotes.store(self.log.writer, rows, near, separate=self.config.separate)
-            kept = table.stream_time - int((self.config.window_seconds or 0.0) * MICROSECONDS) - self._history
-            self.log.expire(self._oldest, kept if self._history else None, self.matcher.rarity)
+            kept = int((self.config.window_seconds or 0.0) * MICROSECONDS) + self._history
+            since = self.matcher.table.stream_time - kept if self._history else None
+            self.log.expire(self._oldest, since, self.matcher.rarity)
             self._ledger.add(lost)
             found, sources_of = decided.verdicts, [one[0] or "" for one in shown]
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
@@ -353,11 +354,11 @@ class Keeper:
         for one in losses:
             self.losses.add(*one)
         self.canaries.after(documents, batch)
-        answers = []
-        for document, row, near_of in zip(documents, rows, near, strict=True):
-            verdict = verdict_of(row._asdict(), None if row.original is None else next(originals))
-            answers.append(Answer(document.id, None, verdict, near_of, collection=document.collection or None))
-        return answers
+        verdicts = [verdict_of(row._asdict(), None if row.original is None else next(originals)) for row in rows]
+        return [
+            Answer(document.id, None, verdict, near_of, collection=document.collection or None)
+            for document, verdict, near_of in zip(documents, verdicts, near, strict=True)
+        ]
 
     def _store(self, rows: Sequence[StoredRow], texts: Sequence[str]) -> None:
         """Add the rows of a step to the log, with their texts if there are some."""

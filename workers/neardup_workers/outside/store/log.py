@@ -51,9 +51,8 @@ from neardup_workers.outside.store.rows import (
 )
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
-_PROGRESS = (
-    "UPDATE meta SET value = CASE name WHEN 'places' THEN ?1 ELSE ?2 END WHERE name IN ('places', 'stream_time')"
-)
+_PROGRESS = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?)"
+_INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
@@ -233,9 +232,7 @@ class Log:
 
     def insert(self, rows: Iterable[StoredRow]) -> None:
         """Add rows."""
-        marks = ", ".join("?" * (len(StoredRow._fields) + 1))
-        values = ((*row, checksum(row)) for row in rows)
-        self._writer.executemany(f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({marks})", values)
+        self._writer.executemany(_INSERT, ((*row, checksum(row)) for row in rows))
 
     def expire(self, oldest: int, kept_from: int | None, rarity: Rarity | None = None) -> None:
         """Expire the rows with places below ``oldest``: the window begins there.

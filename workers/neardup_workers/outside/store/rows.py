@@ -187,10 +187,9 @@ def stored_rows(
     places = [
         None if original == NONE else cluster for original, cluster in zip(originals, values["cluster"], strict=True)
     ]
-    if max(originals) >= 0:  # of few documents
-        here = verdicts.originals >= 0
+    if here := [n for n, original in enumerate(originals) if original >= 0]:  # of few documents
         found = decisions.places(verdicts.originals[here]).tolist()
-        for n, place in zip(np.flatnonzero(here).tolist(), found, strict=True):
+        for n, place in zip(here, found, strict=True):
             places[n] = place if place >= 0 else None
     answered, related = statuses.copy(), values["related"]
     for n in [n for n, status in enumerate(answered) if status == UNCHANGED]:
@@ -219,9 +218,7 @@ def stored_rows(
             EQUAL * bits[0] + LATE * bits[1] for bits in zip(verdicts.equal.tolist(), values["late"], strict=True)
         ],
         "date": [None if date == _NO_TIME else date for date in dates.tolist()],
-        "source": [source for source, _, _ in shown],
-        "url": [url for _, url, _ in shown],
-        "title": [title for _, _, title in shown],
+        **dict(zip(("source", "url", "title"), zip(*shown, strict=True), strict=True)),
         "more": list(map(_more_of, zip(*map(values.__getitem__, _MORE_NAMES), strict=True))),
     }
     return list(map(_new_row, zip(*_in_order(columns), strict=False)))  # some repeat without an end
