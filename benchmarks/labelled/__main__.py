@@ -1,7 +1,7 @@
 """``python -m benchmarks.labelled [--data FOLDER] [--write FILE] [SET]...``: the tables of ``docs/RESULTS.md``.
 
 A set that is not there is refused by a sentence and keeps the row that it has. The choice is made on one half of a set
-and scored on the other. In brackets: precision and recall.
+and scored on the other; the default stays where nothing is better. In brackets: precision and recall.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def row_of(name: str, one: LabelledSet, folder: Path) -> str:
     if isinstance(labelled, Score) or not one.choices:
         return f"| {name} | {one.measure} | {_shown(whole, one)} | | | |"
     chosen_on, other = halves(labelled)
-    choice = choose(chosen_on, one.choices, one.measure)
+    choice = choose(chosen_on, (one.default, *one.choices), one.measure)
     before, after = judge(other, one.default), judge(other, choice)
     changed = {key: value for key, value in choice.items() if one.default.get(key) != value}
-    cells = (name, one.measure, _shown(whole, one), _shown(before, one), _shown(after, one), said(changed))
+    what = said(changed) if changed else "the default"
+    cells = (name, one.measure, _shown(whole, one), _shown(before, one), _shown(after, one), what)
     return f"| {' | '.join(cells)} |"
 
 
