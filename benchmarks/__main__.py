@@ -22,7 +22,7 @@ from rich.console import Console
 
 from benchmarks import lengths, peers, real, scripts
 from benchmarks.measure import ONE_THREAD
-from benchmarks.pages import crawl, crawl_pages, extraction, quotes
+from benchmarks.pages import crawl, crawl_pages, extraction, old_books, quotes
 from benchmarks.recall import (
     audits,
     canaries,
@@ -88,6 +88,7 @@ SCENARIOS: dict[str, Scenario] = {
         audits,
         novelty,
         quotes,
+        old_books,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip

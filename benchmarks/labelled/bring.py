@@ -15,22 +15,35 @@ from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """Where a set is: the repository, the commit, and the folder in it."""
+    """Where a set is: the repository, the commit, and the folders or files in it."""
 
     repository: str
     commit: str
-    folder: str
+    paths: tuple[str, ...]
 
 
-# Name of the folder of a set (``LabelledSet.folder``) -> its source.
+# Name of the folder of a set -> its source.
 SOURCES: dict[str, Source] = {
-    "abt_buy": Source("https://github.com/dchud/ddbench", "3bbedeaea67dc1b53bcd2e7d34c7da7e4edfdb66", "data/abt-buy"),
+    "abt_buy": Source(
+        "https://github.com/dchud/ddbench", "3bbedeaea67dc1b53bcd2e7d34c7da7e4edfdb66", ("data/abt-buy",)
+    ),
     "scoop": Source(
-        "https://github.com/janitrai/scoop", "e2a4726d49820c795862435a24e9dce3a17a8abb", "backend/testdata"
+        "https://github.com/janitrai/scoop", "e2a4726d49820c795862435a24e9dce3a17a8abb", ("backend/testdata",)
     ),
     "mccormick_minhash": Source(
-        "https://github.com/chrisjmccormick/MinHash", "b3b334341b4d064faad49d066ee15456f1178051", "data"
+        "https://github.com/chrisjmccormick/MinHash", "b3b334341b4d064faad49d066ee15456f1178051", ("data",)
     ),
+    "clough_stevenson": Source(
+        "https://github.com/clips/pattern",
+        "d25511f9ca7ed9356b801d8663b8b5168464e68f",
+        ("test/corpora/plagiarism-clough&stevenson.csv",),
+    ),
+    "old_books": Source(
+        "https://github.com/impresso/PH-passim-tutorial",
+        "1030452827584f5971855b1884cb49d910e389ea",
+        ("eebo/data/txt", "eebo/passim_output_bible"),
+    ),
+    "king_james": Source("https://github.com/aruljohn/Bible-kjv", "a9aa4e55afbb3e095f57e4b14cd1f22c5ee8d7c9", (".",)),
 }
 
 
@@ -38,14 +51,14 @@ def bring(source: Source, folder: Path) -> None:
     """Write the files of a set into a folder.
 
     Raises:
-        subprocess.CalledProcessError: git cannot fetch the commit, or it lacks the folder.
+        subprocess.CalledProcessError: git cannot fetch the commit, or it lacks a path.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as clone:
         for command in (
             ("init", "--quiet"),
             ("fetch", "--quiet", "--depth", "1", source.repository, source.commit),
-            ("archive", "--output", "files.tar", "FETCH_HEAD", source.folder),
+            ("archive", "--output", "files.tar", "FETCH_HEAD", *source.paths),
         ):
             subprocess.run(["git", *command], cwd=clone, check=True)
         subprocess.run(["tar", "--extract", "--file", f"{clone}/files.tar", "--directory", folder], check=True)

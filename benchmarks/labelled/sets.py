@@ -138,6 +138,7 @@ SETS: dict[str, LabelledSet] = {
             Published("output analysis (runs the programs)", 0.84, _CODE),
         ),
     ),
+    "ir-plag-quotes": LabelledSet("by quotes", "irplag_java", texts.programs, ACCURACY, {"scheme": "parts"}, ()),
     "mccormick-1000": LabelledSet(
         "McCormick: 1,000 articles, 10 planted copies", "mccormick_minhash", texts.planted, F1, {}, ()
     ),
@@ -168,7 +169,7 @@ SETS: dict[str, LabelledSet] = {
         )
     },
     "clough-stevenson": LabelledSet(
-        "Clough and Stevenson: 95 answers, each against the article of its task (github.com/clips/pattern)",
+        "Clough and Stevenson: 95 answers, each against the article of its task",
         "clough_stevenson", texts.answers, ACCURACY, {"scheme": "parts"}, (),
         (Published("a classifier trained on the labelled answers", 0.947, "their paper, 2011"),),
     ),

@@ -31,18 +31,16 @@ def programs(folder: Path) -> Labelled:
 
 def planted(folder: Path, count: int = 1000) -> Labelled:
     """Articles of which ten (of 1,000) or twenty (of 2,500) were copied with small changes."""
-    folder = folder_of_articles(folder)
+    folder = brought(folder, "data")
     rows = (folder / f"articles_{count}.train").read_text(encoding="utf-8").splitlines()
     truth = (folder / f"articles_{count}.truth").read_text(encoding="utf-8").splitlines()
     documents = [Document(id_, text) for id_, _, text in (row.partition(" ") for row in rows)]
     return Labelled(documents, [], {frozenset(line.split()) for line in truth if line.strip()})
 
 
-def folder_of_articles(folder: Path) -> Path:
-    """Where the files of McCormick's articles are: in the folder, or in the one that ``benchmarks.labelled.bring``
-    makes there."""
-    brought = folder / "data"
-    return brought if brought.is_dir() else folder
+def brought(folder: Path, inside: str) -> Path:
+    """Where the files of a set are: in its folder, or in the one that ``benchmarks.labelled.bring`` makes there."""
+    return folder / inside if (folder / inside).is_dir() else folder
 
 
 def articles_of_pages(folder: Path) -> Score:
@@ -59,7 +57,7 @@ def answers(folder: Path) -> Labelled:
     The table, which github.com/clips/pattern has in test/corpora, has rows of an answer, the article of its task, and
     how much was taken: 0 for none.
     """
-    table = folder / "plagiarism-clough&stevenson.csv"
+    table = brought(folder, "test/corpora") / "plagiarism-clough&stevenson.csv"
     with table.open(encoding="utf-8-sig", newline="") as file:
         rows = [(f"answer {n}", *row) for n, row in enumerate(csv.reader(file))]
     articles = {text: f"article {n}" for n, text in enumerate(dict.fromkeys(article for _, _, article, _ in rows))}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.labelled.texts import folder_of_articles
+from benchmarks.labelled.texts import brought
 from neardup import Document
 
 FOLDER, FILE = "mccormick_minhash", "articles_2500.train"
@@ -39,7 +39,7 @@ def stream(data: Path, articles: int | None = None) -> Changed:
     Raises:
         FileNotFoundError: the articles are not in the folder ``data``.
     """
-    path = folder_of_articles(data / FOLDER) / FILE
+    path = brought(data / FOLDER, "data") / FILE
     lines = path.read_text(encoding="utf-8").splitlines()[:articles]
     return changed([text for _, _, text in (line.partition(" ") for line in lines)])
 

@@ -17,6 +17,7 @@ from benchmarks.labelled.bring import SOURCES, Source, bring
 from benchmarks.labelled.judging import choose, halves, judge
 from benchmarks.labelled.records import Labelled, Score
 from benchmarks.labelled.sets import ACCURACY, SETS, folder_of
+from benchmarks.pages import old_books
 
 from neardup import Document
 
@@ -175,9 +176,9 @@ def test_a_public_set_is_brought_from_one_commit_of_its_repository(tmp_path: Pat
     who = ("-c", "user.name=a", "-c", "user.email=a@b.org")
     for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "x"), ("rev-parse", "HEAD")):
         done = subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True, text=True)
-    bring(Source(str(repository), done.stdout.strip(), "data"), tmp_path / "set")
+    bring(Source(str(repository), done.stdout.strip(), ("data",)), tmp_path / "set")
     assert (tmp_path / "set/data/one.txt").read_text() == "one"
-    assert SOURCES.keys() <= {one.folder for one in SETS.values()}
+    assert SOURCES.keys() <= {one.folder for one in SETS.values()} | set(old_books.FOLDERS)
 
 
 def test_planted_copies_are_read_where_they_are_brought(tmp_path: Path) -> None:

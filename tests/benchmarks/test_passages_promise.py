@@ -19,6 +19,7 @@ REAL = [passages.PAGES, passages.CODE, templates.CODE, templates.PAGES]
         passages.ID,
         quotes.LAW,
         pytest.param(quotes.PLANTED, marks=needs_data),
+        pytest.param(quotes.BLOGS, marks=needs_data),
         *(pytest.param(id_, marks=needs_data) for id_ in REAL),
     ],
 )
