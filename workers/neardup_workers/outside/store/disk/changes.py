@@ -3,8 +3,8 @@
 Theory of operation. SQLite goes on from the changes that it finds, up to the first one with a wrong checksum: that one
 it takes for the last, half written. So a flipped bit would lose every later commit without a word. What was committed
 says the index next to the file (``-shm``), a part of the memory of the processes: it is right as long as the machine
-has not started again. Without it, whole commits behind a wrong change say the same; a loss of power leaves none there,
-or changes of the file before.
+has not started again. *After a loss of power SQLite is right*: a change that has not reached the disk may stand before
+one that has.
 
 The checksum of a change goes on from that of the change before, as s = s + t + x, t = t + s + y for each two numbers x
 and y. That is linear, so a product of matrices computes those of many changes, each from the stored one before it.
@@ -54,8 +54,7 @@ class Changes:
         committed, salts = _committed(path) if knows_boot else (0, b"")
         order = ">u4" if head[3] & 1 else "<u4"
         is_head_sound = bool((_sums(head[None, :24], order, np.zeros((1, 2), np.uint32)) == _stored(head[24:])).all())
-        if not committed:
-            salts = (head[16:24] if is_head_sound else self._frames[0, 8:16]).tobytes()
+        begun = np.frombuffer(salts or head[16:24].tobytes(), np.uint8)
         is_sound = np.zeros(count, np.bool_)
         before = _stored(head[24:])
         for at in range(0, count, CHUNK):
@@ -63,14 +62,10 @@ class Changes:
             stored = _stored(frames[:, 16:24])
             content = np.concatenate([frames[:, :8], frames[:, FRAME_HEADER:]], axis=1)
             found = _sums(content, order, np.concatenate([before, stored[:-1]]))
-            is_of_now = (frames[:, 8:16] == np.frombuffer(salts, np.uint8)).all(axis=1)
-            is_sound[at : at + CHUNK] = (found == stored).all(axis=1) & is_of_now
+            is_sound[at : at + CHUNK] = (found == stored).all(axis=1) & (frames[:, 8:16] == begun).all(axis=1)
             before = stored[-1:]
-            if not committed and not is_of_now.all():
-                is_sound[at + int(is_of_now.argmin()) :] = False
-                break
-        if not committed:
-            ends = np.flatnonzero(is_sound & self._frames[:, 4:8].any(axis=1))
+        if not committed and is_head_sound:
+            ends = np.flatnonzero(np.logical_and.accumulate(is_sound) & self._frames[:, 4:8].any(axis=1))
             committed = int(ends[-1]) + 1 if len(ends) else 0
         self._is_sound = is_sound[:committed]
         wrong = (np.flatnonzero(~self._is_sound) + 1).tolist()
