@@ -171,11 +171,11 @@ MUTANTS = (
         "    starts = [decode_window(offsets[0].metadata).start]\n",
         (f"{MATCHERS}::test_trimming_keeps_all_that_a_successor_needs",)),
     Mutant("a control row is applied one row late", "simulation", "stream/neardup/pairs/pipeline.py",
-        "        items = rows.items_of(self.shard, by_content=self.scheme.by_content)\n",
-        "        items = rows.items_of(self.shard, by_content=self.scheme.by_content)\n"
-        "        if self.shard.grown and first < rows.batch.size and self.table.slot_end == self.shard.settled:\n"
-        "            before = Shard(self.shard.number, self.shard.grown[-1][1])\n"
-        "            items.kinds[first] = rows.items_of(before, by_content=True).kinds[first]\n", (GROWTH,)),
+        "        find = table.probe_add if self.rarity",
+        "        if shard.grown and first < rows.batch.size and self.table.slot_end == shard.settled:\n"
+        "            before = Shard(shard.number, shard.grown[-1][1])\n"
+        "            items.kinds[first] = rows.items_of(before, by_content=True).kinds[first]\n"
+        "        find = table.probe_add if self.rarity", (GROWTH,)),
     Mutant("the log is trimmed above the first offset of a new shard", "simulation",
         "workers/neardup_workers/doing/stages/matching/plan.py",
         "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",

@@ -37,7 +37,8 @@ def books(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
         path.stem: " ".join(path.read_text(encoding="utf-8").replace('"', "'").split())
         for path in sorted((folder / "data/txt").glob("*.txt"))
     }
-    lines = [line for path in (folder / "passim_output_bible/out.json").glob("*.json") for line in path.open()]
+    parts = (folder / "passim_output_bible/out.json").glob("*.json")
+    lines = [line for path in parts for line in path.read_text(encoding="utf-8").splitlines()]
     return texts, [(row["id"], row["text"]) for row in map(json.loads, lines) if row["series"] == "not_bible"]
 
 

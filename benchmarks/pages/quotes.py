@@ -42,7 +42,7 @@ _CHANGED = {
     (150, 0.0): 1.0, (150, 0.2): 0.93, (250, 0.2): 0.98, (500, 0.3): 0.98, (100, 0.2): None, (150, 0.3): None
 }  # fmt: skip
 _HOST_WORDS = 400
-# Seconds a MB that the command with scheme ``passages`` took when ``parts`` was begun.
+# Seconds a MB at most: of a whole command with scheme ``passages``.
 _MATCHING_MAX = 0.32
 # Characters of a quote in a live blog, part of its words that is changed, and entries of a blog: reports of the wire.
 _BLOG_QUOTE, _BLOG_CHANGED, _ENTRIES = 300, 0.2, 30

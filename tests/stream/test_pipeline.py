@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import platform
 import subprocess
 import sys
@@ -368,3 +369,10 @@ for _ in range(10):
 print(min(faults) < 100)
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"True\n"
+
+
+def test_what_was_signed_keeps_no_texts() -> None:
+    """It is kept, and sent to other processes, without them; texts beyond ASCII take another way."""
+    for letter in "aé":
+        document = Document("a", f"{letter} text of some words " * 10_000)
+        assert len(pickle.dumps(Signer(Config()).sign([document]))) < 10_000

@@ -339,7 +339,7 @@ def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Item
 
 
 def fill_banded(batch: Batch, config: Config, items: Items) -> None:
-    """Fill in the items of a batch again, which are of its columns; of a banded scheme without collections."""
+    """Fill in the items of a batch, which are of its columns; of a banded scheme without collections."""
     plan: Any = config.plan
     _fill_banded(batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6])
 

@@ -82,8 +82,10 @@ class Signer:
         if self._sign_ascii is not None and sheet.is_ascii and longest <= self.config.text_characters_max:
             shingles, characters, fewest = self._sign_ascii(sheet.read.texts, longest, sheet.signed)
             if fewest and len(batch.ids) + len(batch.times) * self._row_bytes <= self._item_bytes_max:
+                sheet.documents = ()
                 return Signed(batch, [], characters, shingles, sheet)
         documents = held_documents(sheet, self.config.text_characters_max)
+        sheet.documents = ()  # who keeps or sends what was signed keeps no texts
         signed = self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})
         return signed._replace(sheet=sheet)
 

@@ -302,7 +302,6 @@ class PlainReader:
 
     def fill_again(self, sheet: Sheet) -> None:
         """Take back a sheet that no one reads any more."""
-        sheet.documents = ()
         self._idle.append(sheet)
 
 

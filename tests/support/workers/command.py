@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,17 +36,13 @@ def forked():
         yield words
 
 
-@pytest.fixture
-def python(forked, tmp_path):
-    """Run ``python`` with arguments in a folder of the test; returns the finished process, whose standard error does
-    not depend on what is compiled already."""
-
+def _runner(words, folder):
     def run(*args, stdin=b"", environment=None, timeout=PROCESS_SECONDS_MAX, **options):
         done = subprocess.run(
-            [*forked, *map(str, args)],
+            [*words, *map(str, args)],
             input=stdin,
             capture_output="stdout" not in options,
-            cwd=tmp_path,
+            cwd=folder,
             env=clean_environment(**(environment or {})),
             timeout=timeout,
             check=False,
@@ -62,9 +57,16 @@ def python(forked, tmp_path):
 
 
 @pytest.fixture
-def neardup(python):
+def python(forked, tmp_path):
+    """Run ``python`` with arguments in a folder of the test; returns the finished process, whose standard error does
+    not depend on what is compiled already."""
+    return _runner(forked, tmp_path)
+
+
+@pytest.fixture
+def neardup(forked, tmp_path):
     """Run ``neardup`` with arguments, as ``python`` does."""
-    return partial(python, "-m", "neardup")
+    return _runner([*forked, "-m", "neardup"], tmp_path)
 
 
 @pytest.fixture

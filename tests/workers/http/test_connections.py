@@ -374,3 +374,17 @@ def test_a_host_in_the_target_is_the_one_that_counts(target, host, counts):
 
     asyncio.run(asyncio.wait_for(run(), 60))
     assert hosts == [counts]
+
+
+def test_a_client_that_asks_first_may_send_its_body():
+    """``Expect: 100-continue``, as curl sends with a large body."""
+
+    async def run():
+        async with listening(9, FOREVER) as connect:
+            head = b"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+            reader, writer = await connect(head)
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(b"body")
+            assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 OK\r\n")
+
+    asyncio.run(asyncio.wait_for(run(), 60))

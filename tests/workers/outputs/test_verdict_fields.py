@@ -13,7 +13,7 @@ from command import PROCESS_SECONDS_MAX, clean_environment
 from import_path import SOURCES
 from verdict_schemas import FOLDER, SCHEMAS, up_to_date
 
-from neardup import Verdict
+from neardup import Config, Deduplicator, Document, Verdict
 from neardup.stories.verdicts.fields import MESSAGE_FIELDS, NAMES, Verdicts
 from neardup_workers.outside.store.answers import verdict_of
 from neardup_workers.outside.store.rows import StoredRow
@@ -93,3 +93,11 @@ def test_a_field_has_a_column_and_an_attribute_of_the_public_verdict() -> None:
     """The one class that a type checker reads is written by hand."""
     assert {field.column for field in MESSAGE_FIELDS} == set(Verdicts._fields)
     assert set(NAMES) | {"id", "collection", "relation", "reason"} == set(Verdict._fields)
+
+
+def test_a_verdict_without_more_has_its_fields_in_their_places() -> None:
+    """They are written as one row of values."""
+    dedup = Deduplicator(Config(collection_field="collection"))
+    [verdict] = dedup.decide([Document("a", "a text of some words", collection="c")])
+    assert verdict == Verdict("a", "original", cluster=0, collection="c")
+    assert len(verdict) == len(Verdict._fields)

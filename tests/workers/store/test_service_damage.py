@@ -239,6 +239,29 @@ def test_a_change_that_a_loss_of_power_kept_from_the_disk_ends_the_changes(image
     assert 0 < kept < COUNT - 100
 
 
+def test_an_index_of_other_changes_says_nothing(images, tmp_path):
+    """A copy of a folder may have an older index than changes: all of these are sound, so the start goes on."""
+    changes_in(tmp_path / "state", images[0])
+    path = tmp_path / "state" / "window.sqlite"
+    sound = len(Changes(path, PAGE_BYTES, knows_boot=True).pages)
+    index = path.with_name("window.sqlite-shm")
+    data = bytearray(index.read_bytes())
+    for at in (32, 48 + 32):  # the names of the file of changes, twice
+        data[at] ^= 255
+    index.write_bytes(data)
+    changes = Changes(path, PAGE_BYTES, knows_boot=True)
+    assert (changes.damaged, len(changes.pages)) == ([], sound)
+
+
+def test_a_database_that_is_cut_off_is_salvaged_as_far_as_it_goes(sound, tmp_path):
+    """Pages behind its end are damaged, too."""
+    (tmp_path / "window.sqlite").write_bytes(sound["window.sqlite"][: -PAGE_BYTES * 20])
+    (tmp_path / "window.sums").write_bytes(sound["window.sums"])
+    with pytest.raises(Failure, match=r"is damaged: .*--salvage"):
+        read(tmp_path)
+    assert salvage(tmp_path, SETTINGS.plan.width).sound > COUNT // 2
+
+
 def test_a_start_checks_rows_where_it_could_not_check_pages(images, tmp_path, monkeypatch):
     """Those of a killed service, too, whose last pages are changes."""
     asked = []

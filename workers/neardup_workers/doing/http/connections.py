@@ -132,6 +132,10 @@ class _Connection(HttpToolsProtocol):
             self.transport.write(self._head + data)
             self._head = b""
 
+    def is_closing(self) -> bool:
+        """Whether the connection ends, so that nothing more can be sent."""
+        return self.transport.is_closing()
+
     def close(self) -> None:
         """End the connection behind an answer."""
         self._closes = True

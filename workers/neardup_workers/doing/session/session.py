@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import chain
 from types import TracebackType
@@ -34,6 +33,7 @@ from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable
 from neardup.window.window import bound
 from neardup_workers.doing.session.checks import check_follow, check_origin
+from neardup_workers.doing.session.in_order import in_order
 from neardup_workers.doing.session.report import Rejects, Report, sentence_of, sentences, summary_of, with_bound
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import check_outputs, write_summary
@@ -224,7 +224,9 @@ class Session:
             return signed, ahead, answer(chunk, signed)
 
         chunks = self.chunks(paths, follow=follow)
-        for chunk, (signed, ahead, found) in _in_order(chunks, signer, self.settings.sign_threads, answered):
+        for chunk, (signed, ahead, found) in in_order(
+            chunks, lambda chunk: signer.sign(chunk.documents), self.settings.sign_threads, answered
+        ):
             for unread in ahead:
                 self.reader.unread(*unread)
             self.refuse(chunk, {position: reason for position, _, reason in signed.refusals})
@@ -382,19 +384,3 @@ def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:
             yield Chunk(part, part.documents)
     if entries:
         yield Chunk(entries, documents)
-
-
-def _in_order(
-    chunks: Iterable[Chunk | None], signer: Signer, threads: int, answer: Callable[[Chunk, Future[Signed]], Answer]
-) -> Iterator[tuple[Chunk, Answer]]:
-    """Yield chunks with their answers, in order; at ``None``, first finish all chunks in progress."""
-    pending: deque[tuple[Chunk, Future[Answer]]] = deque()
-    with ThreadPoolExecutor(1, "answers") as one, ThreadPoolExecutor(threads, "signer") as pool:
-        for chunk in chunks:
-            if chunk is not None:
-                pending.append((chunk, one.submit(answer, chunk, pool.submit(signer.sign, chunk.documents))))
-            while pending and (chunk is None or len(pending) > 2 * threads or pending[0][1].done()):
-                first, answered = pending.popleft()
-                yield first, answered.result()
-        for first, answered in pending:
-            yield first, answered.result()

@@ -52,7 +52,7 @@ from neardup_workers.outside.store.rows import (
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 _PROGRESS = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?)"
-_INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
+INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
@@ -232,7 +232,7 @@ class Log:
 
     def insert(self, rows: Iterable[StoredRow]) -> None:
         """Add rows."""
-        self._writer.executemany(_INSERT, ((*row, checksum(row)) for row in rows))
+        self._writer.executemany(INSERT, ((*row, checksum(row)) for row in rows))
 
     def expire(self, oldest: int, kept_from: int | None, rarity: Rarity | None = None) -> None:
         """Expire the rows with places below ``oldest``: the window begins there.

@@ -18,7 +18,7 @@ from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import locked, unusable
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, blank_damaged, sums_path
 from neardup_workers.outside.store.extra import copying, statements
-from neardup_workers.outside.store.log import VERSION, Log
+from neardup_workers.outside.store.log import INSERT, VERSION, Log
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.
@@ -83,7 +83,6 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     query = f"SELECT {FIELDS}, checksum FROM documents"
     [first] = source.execute("SELECT min(place) FROM documents").fetchone()
     first, oldest = meta["places"] if first is None else first, meta.get("oldest", 0)
-    insert = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
     sound, time = 0, meta["stream_time"] or 0
     for place, stored in _by_place(source, query, first, meta["places"]):
         row, kept = (StoredRow(*stored[:-1]), stored[-1]) if stored else (None, None)
@@ -95,7 +94,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
         else:
             sound += 1
         time = row.time
-        target.execute(insert, (*row._replace(gone=0), kept))
+        target.execute(INSERT, (*row._replace(gone=0), kept))
         if row.gone:  # a trigger takes the row out of its cluster
             target.execute("UPDATE documents SET gone = 1 WHERE place = ?", (place,))
     texts = _by_place(source, "SELECT place, text FROM texts", first, meta["places"])

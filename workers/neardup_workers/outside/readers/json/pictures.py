@@ -45,10 +45,13 @@ def _content(given: str, folder: str, bytes_max: int) -> bytes | Reason:
     try:
         if given.startswith("data:"):
             return base64.b64decode(given.partition(",")[2], validate=True)
-        with open(os.open(os.path.join(folder, given), os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            is_read = stat.S_ISREG(status.st_mode) and status.st_size <= bytes_max
-            return file.read(bytes_max) if is_read else Reason("picture_file")
+        root, name = os.path.realpath(folder), os.path.realpath(os.path.join(folder, given))
+        status = os.stat(name)
+        is_inside = os.path.commonpath((root, name)) == root  # lines of a crawl may name any file
+        if not (is_inside and stat.S_ISREG(status.st_mode) and status.st_size <= bytes_max):
+            return Reason("picture_file")
+        with open(name, "rb") as file:
+            return file.read(bytes_max)
     except (OSError, ValueError):  # the latter of base64, and of a name with a zero byte
         return Reason("picture_file")
 

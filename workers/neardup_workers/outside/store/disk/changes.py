@@ -25,7 +25,7 @@ CHUNK = 256
 # The header of the index, which is there twice: the offsets of its numbers.
 _INDEX, _INDEX_BYTES, _CHANGES, _SALTS = 3_007_000, 48, slice(16, 20), slice(32, 40)
 # First bytes of pages of trees that name other pages.
-INTERIOR = (2, 5)
+INTERIOR = (b"\x02", b"\x05")
 
 _Numbers = npt.NDArray[np.uint32]
 
@@ -54,6 +54,8 @@ class Changes:
         committed, salts = _committed(path) if knows_boot else (0, b"")
         order = ">u4" if head[3] & 1 else "<u4"
         is_head_sound = bool((_sums(head[None, :24], order, np.zeros((1, 2), np.uint32)) == _stored(head[24:])).all())
+        if is_head_sound and salts != head[16:24].tobytes():  # an index of other changes
+            committed, salts = 0, head[16:24].tobytes()
         begun = np.frombuffer(salts or head[16:24].tobytes(), np.uint8)
         is_sound = np.zeros(count, np.bool_)
         before = _stored(head[24:])
@@ -83,7 +85,7 @@ class Changes:
         for page, frame, is_sound in zip(pages, self._frames, self._is_sound.tolist(), strict=False):
             if 0 <= page < end:
                 file.seek(page * size)
-                keeps = is_sound or frame[FRAME_HEADER] in INTERIOR
+                keeps = is_sound or frame[FRAME_HEADER : FRAME_HEADER + 1].tobytes() in INTERIOR
                 file.write(frame[FRAME_HEADER:].tobytes() if keeps else bytes(size))
 
 

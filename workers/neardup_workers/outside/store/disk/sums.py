@@ -229,7 +229,7 @@ def blank_damaged(path: Path, copy: Path) -> bool:
     with copy.open("r+b") as file:
         for page in damaged[damaged[:1] == [0] :]:  # the first page has the names of all tables
             file.seek(page * size)
-            if file.read(1)[0] not in INTERIOR:
+            if file.read(1) not in INTERIOR:
                 file.seek(page * size)
                 file.write(bytes(size))
         changes.apply(file)
