@@ -132,6 +132,7 @@ class Writer:
             if self.waiting + count > self._documents_max:
                 raise Busy(f"{self.waiting:,} documents wait")
             self.waiting += count
+            alone &= not any(self._queues)  # a thread may have asked, too
             self._queues[batch].append(work)
             if loop is None or not ((alone or self._here) and self._is_quick(work)):
                 alone = False
