@@ -3,6 +3,7 @@
 import logging
 import os
 import sqlite3
+import threading
 import time
 
 import pytest
@@ -53,6 +54,24 @@ def test_a_thread_moves_committed_changes_to_the_database(keeper):
     assert b"harbour-post" not in keeper.log.path.read_bytes()
     add(keeper, "harbour-post")
     until(lambda: b"harbour-post" in keeper.log.path.read_bytes())
+
+
+def test_an_end_just_after_a_commit_is_not_lost(tmp_path):
+    """The thread is asked to end between its wake-up and the moment when it takes note of the commit."""
+    (tmp_path / "window.sqlite").touch()
+    checkpoints = Checkpoints(tmp_path / "window.sqlite")
+
+    class Late(threading.Event):
+        def clear(self):
+            checkpoints._stopping.set()
+            self.set()
+            super().clear()
+
+    checkpoints._committed = Late()
+    checkpoints.committed()
+    checkpoints._threads[0].join(10)
+    assert not checkpoints._threads[0].is_alive()
+    checkpoints.close(sqlite3.connect(":memory:"))
 
 
 def test_the_writer_runs_one_checkpoint_when_the_file_of_changes_is_large(keeper):

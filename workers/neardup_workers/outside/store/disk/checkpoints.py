@@ -176,9 +176,9 @@ class Checkpoints:
     def _run(self) -> None:
         while True:
             self._committed.wait()
+            self._committed.clear()  # before the look at the end, which sets this event last
             if self._stopping.is_set():
                 return
-            self._committed.clear()
             try:
                 with self._lock, self._seen():
                     _, pages = self._move(self._connection, "PASSIVE")
