@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import orjson
 
 from neardup.documents.document import Document
@@ -14,7 +13,7 @@ from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.json_lines import escape_unprintable, relation_line
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, Verdicts, rounded, values_of
-from neardup.stories.verdicts.rule import DUPLICATE, KEPT, ORIGINAL, STATUSES, UNCHANGED, UPDATE
+from neardup.stories.verdicts.rule import DUPLICATE, IS_KEPT_STATUS, ORIGINAL, STATUSES, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.output import with_cell
 from neardup_workers.outside.readers.entries import Entry
 
@@ -108,7 +107,7 @@ def counts_of(statuses: Mapping[int, int]) -> dict[str, float]:
 def kept_as_new(verdicts: Verdicts) -> dict[str, int]:
     """Return how many documents that make a pair with a kept content are kept because of a new number (or word of
     correction), and how many because of new words alone."""
-    is_kept = np.isin(verdicts.statuses, KEPT)
+    is_kept = IS_KEPT_STATUS[verdicts.statuses]
     has_words = (verdicts.against >= 0) | ((verdicts.said > 0) & (verdicts.said < SAID_MIN))
     numbers = is_kept & (verdicts.new_numbers > 0)
     return {"numbers": int(numbers.sum()), "words": int((is_kept & ~numbers & has_words).sum())}

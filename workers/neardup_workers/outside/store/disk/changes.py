@@ -51,20 +51,20 @@ class Changes:
         self.damaged: list[int] = []
         if not count:
             return
-        committed, salts = _committed(path) if knows_boot else (0, b"")
+        committed, begun = _committed(path) if knows_boot else (0, b"")
         order = ">u4" if head[3] & 1 else "<u4"
         is_head_sound = bool((_sums(head[None, :24], order, np.zeros((1, 2), np.uint32)) == _stored(head[24:])).all())
-        if is_head_sound and salts != head[16:24].tobytes():  # an index of other changes
-            committed, salts = 0, head[16:24].tobytes()
-        begun = np.frombuffer(salts or head[16:24].tobytes(), np.uint8)
-        is_sound = np.zeros(count, np.bool_)
+        own = head[16:24].tobytes()
+        if not committed or (is_head_sound and begun != own):  # no index, or one of other changes
+            committed, begun = 0, own
+        is_sound, names = np.zeros(count, np.bool_), np.frombuffer(begun, np.uint8)
         before = _stored(head[24:])
         for at in range(0, count, CHUNK):
             frames = self._frames[at : at + CHUNK]
             stored = _stored(frames[:, 16:24])
             content = np.concatenate([frames[:, :8], frames[:, FRAME_HEADER:]], axis=1)
             found = _sums(content, order, np.concatenate([before, stored[:-1]]))
-            is_sound[at : at + CHUNK] = (found == stored).all(axis=1) & (frames[:, 8:16] == begun).all(axis=1)
+            is_sound[at : at + CHUNK] = (found == stored).all(axis=1) & (frames[:, 8:16] == names).all(axis=1)
             before = stored[-1:]
         if not committed and is_head_sound:
             ends = np.flatnonzero(np.logical_and.accumulate(is_sound) & self._frames[:, 4:8].any(axis=1))
