@@ -64,12 +64,15 @@ def test_one_file_knows_where_the_real_data_is() -> None:
 
 
 @pytest.mark.parametrize("opens", [True, False])
-def test_a_skip_comes_before_a_test_opens_something(opens: bool, request: pytest.FixtureRequest) -> None:
+def test_a_skip_comes_before_a_test_opens_something(
+    opens: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A test that skips while a file is open fails: the file would be closed in a later test, and fail that one."""
     (conftest,) = (
         plugin for plugin in request.config.pluginmanager.get_plugins()
         if getattr(plugin, "__file__", None) == str(ROOT / "tests" / "conftest.py")
     )  # fmt: skip
+    monkeypatch.setattr(conftest.time, "sleep", lambda seconds: None)  # what leaks here stays open for any wait
     for hook in (conftest.pytest_pyfunc_call, conftest.pytest_fixture_setup):
         call = hook()
         next(call)
@@ -153,7 +156,7 @@ def test_a_part_that_hangs_is_ended_with_its_processes(tmp_path: Path, capfd: py
     hangs = (
         f"import os, time; held = os.open({str(pipe)!r}, os.O_WRONLY); os.write(held, b'x'); os.fork(); time.sleep(300)"
     )
-    outcome = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=5)
+    outcome = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=2)
     assert (outcome.code, os.read(read, 9)) == (1, b"x")
     assert select.select([read], [], [], 60)[0], "a process that was killed ends a moment later"
     assert os.read(read, 9) == b""

@@ -121,7 +121,7 @@ class Rounds:
 
 
 def follow(rounds: Rounds, rows: dict[str, Row], places: dict[str, Place], exporter: str, done: Followed) -> None:
-    """Let the incidents of these rows happen, and run their commands."""
+    """Let the incidents of these rows happen; when its alerts have fired, run the commands of one, and it is over."""
     for name in rows:
         done.before[name] = firing(rounds.answers)[places[name].job]
     rounds.begun |= {name for name, row in rows.items() if not row.by_scrape}
@@ -135,13 +135,20 @@ def follow(rounds: Rounds, rows: dict[str, Row], places: dict[str, Place], expor
     def all_fire() -> bool:
         for job, found in firing(rounds.answers).items():
             seen[job] |= found
-        return all(alerts <= seen[places[name].job] for name, alerts in wanted.items())
+        for name in [name for name, rules in wanted.items() if rules <= seen[places[name].job]]:
+            end(name)
+        return not wanted
 
-    rounds.until(all_fire)  # the test of an alert that does not says so
-    for name in rows:
+    def end(name: str) -> None:
+        del wanted[name]
         done.fired[name] = set(seen[places[name].job])
+        rounds.begun.discard(name)
         places[name].stand_still()
         done.ran[name] = [places[name].run(command, exporter) for command in commands_of(name)]
+
+    rounds.until(all_fire)
+    for name in list(wanted):  # the test of an alert that does not fire says so
+        end(name)
 
 
 @pytest.fixture(scope="module")
