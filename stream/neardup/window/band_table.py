@@ -65,7 +65,7 @@ from neardup.window.counters import (
     Limits,
     count_missed,
 )
-from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
+from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, grown, rebuild
 from neardup.window.pages import Pages, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
@@ -366,6 +366,12 @@ class BandTable:
             if most > len(found.slots):
                 self._work = self._work._replace(found=new_buffer(2 * most))
         return Candidates(items, slots, identical, left, end)
+
+    def expect(self, items: int) -> None:
+        """Make room for the heads of so many items in all, between two steps, if each has as many as those that are
+        there: so a replay moves heads seldom."""
+        heads = grown(self.store.heads, items / self.documents, self._base, self.posting_end)
+        self.store = self.store._replace(heads=heads)
 
     def _sweep(self, end: int) -> None:
         """Rebuild the segment whose last rebuild is long ago; see ``heads``."""

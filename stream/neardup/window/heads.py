@@ -223,6 +223,16 @@ def make_room(heads, keys, base, end):
     return NONE
 
 
+def grown(heads: Heads, times: float, base: int, end: int) -> Heads:
+    """Return the map with room for so many times the heads that it has: the room of one that has grown to them."""
+    extra = int((times - 1) * _LOAD_FIT / _LOAD_GROWING * heads.used.mean())
+    heads.incoming[:] = extra
+    for segment in range(SEGMENTS):
+        while rebuild(heads, segment, extra, base, end) == NEEDS_PAGES:
+            heads = add_pages(heads, segment, extra)
+    return heads
+
+
 @inlined
 def pages_for(segment, have, heads_count):
     """How many pages a segment of ``have`` pages takes for so many heads; see ``_LOAD_MAX``."""

@@ -61,6 +61,9 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         assert reader.ask(sources.overview, 9) == StoreReader(steady.log.path).ask(sources.overview, 9)
         closed(restarted)
         restarted = opened(tmp_path / "restarted", settings)
+        stories = steady._ledger._stories
+        assert restarted._ledger._stories.items() <= stories.items()
+        assert len(stories) <= steady.matcher.table.documents + len(steady._sources._shared), "the window bounds them"
         for document in documents:
             assert restarted.near(document.id) == steady.near(document.id)
         counts = [keeper.counts() for keeper in (restarted, steady)]
@@ -169,11 +172,12 @@ def test_a_restart_makes_room_for_the_stories_that_there_are(tmp_path):
     for first in range(0, len(texts), 100):
         step = [Document(f"d{n}", texts[n], NOW, source=f"{n % 2}.example") for n in range(first, first + 100)]
         keeper.check(step)
-    taken = keeper._decider.decisions.memory_bytes()[1]
+    taken, of_table = keeper._decider.decisions.memory_bytes()[1], keeper.matcher.table.store.heads.entries.nbytes
     closed(keeper)
     keeper = opened(tmp_path, ServeSettings())
     assert keeper._decider.decisions.memory_bytes()[1] <= 1.1 * taken
-    assert len({id(keeper._ledger.story(place)[0]) for place in range(4000) if keeper._ledger.story(place)}) <= 2
+    assert keeper.matcher.table.store.heads.entries.nbytes <= 1.1 * of_table
+    assert len({id(keeper._ledger.story(place)[0]) for place in range(4000) if keeper._ledger.story(place)}) <= 4
     closed(keeper)
 
 

@@ -12,8 +12,7 @@ with originals: names are cheap to invent. Pairs, stories and hours are bounded,
 forgotten; while it is zero, the ledger is exact.
 
 A ledger that is stored notes what a step changes, with the values before. So a store can follow it (``pending``), and a
-step can be undone; ``resume`` continues from the store. A store that can derive the stories of one member from their
-documents (``begin``) leaves stories out of the parts that are noted, and asks for those that it keeps.
+step can be undone; ``resume`` continues from the store, which may derive the stories of one member (``begin``).
 """
 
 from __future__ import annotations
@@ -76,6 +75,7 @@ class Ledger(Readings):
         self.sources_max, self._stories_max, self._stored = sources_max, stories_max, stored
         self.exceeded: Counter[str] = Counter()
         self._stories: dict[int, _Story] = {}
+        self._is_in_order = True  # whether the stories stand in order of arrival
         # A heap of sources: whether they have originals, and their documents, which may be older than the account.
         self._smallest: list[tuple[bool, int, str]] = []
         # Kind and key of the stored parts that the open step has changed -> the value before.
@@ -87,7 +87,10 @@ class Ledger(Readings):
             return
         said = read(reports)
         self._count(reports, said)
-        self._begin(reports, said)
+        begun = _begun(reports, said)
+        for place in begun if "story" in self._stored else ():
+            self._note("story", (place,))
+        self._stories.update(begun)
         self._join(reports, said)
         self._bound()
 
@@ -169,18 +172,7 @@ class Ledger(Readings):
 
     def begin(self, reports: Reports) -> None:
         """Know the stories that originals began that were counted before a restart, in order of arrival."""
-        self._begin(reports, read(reports))
-
-    def _begin(self, reports: Reports, said: Read) -> None:
-        begins, at = said.begins.tolist(), said.hours.tolist()
-        if True not in begins:
-            return
-        places, arrivals, dates = reports.clusters.tolist(), reports.arrivals.tolist(), reports.dates.tolist()
-        for place in compress(places, begins) if "story" in self._stored else ():
-            self._note("story", (place,))
-        sources = reports.sources
-        stories = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
-        self._stories.update(compress(zip(places, stories, strict=False), begins))
+        self._stories.update(_begun(reports, read(reports)))
 
     def _join(self, reports: Reports, said: Read) -> None:
         """Count the documents that join stories, in order of arrival."""
@@ -266,8 +258,11 @@ class Ledger(Readings):
 
     def _bound(self) -> None:
         """Forget the oldest stories and hours, and the smaller half of the pairs, beyond their bounds."""
-        oldest_stories = list(islice(self._stories, max(0, len(self._stories) - self._stories_max)))
-        if oldest_stories:
+        if len(self._stories) > self._stories_max:
+            if not self._is_in_order:
+                self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1][2], item[0])))
+                self._is_in_order = True
+            oldest_stories = list(islice(self._stories, len(self._stories) - self._stories_max))
             self.end(oldest_stories)
             self._exceed("stories", len(oldest_stories))
         if len(self._pairs) > _PAIRS_A_SOURCE * self.sources_max:
@@ -367,10 +362,20 @@ class Ledger(Readings):
             else:
                 numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
-        self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1][2], item[0])))
+        self._is_in_order = False
         accounts = self._accounts[ALL_HOURS]
         self._smallest = [_rank(account, name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)
+
+
+def _begun(reports: Reports, said: Read) -> dict[int, _Story]:
+    """Return the stories that reports begin, by place."""
+    begins = said.begins.tolist()
+    if True not in begins:
+        return {}
+    at, dates, sources = said.hours.tolist(), reports.dates.tolist(), reports.sources
+    stories = zip(sources, at, reports.arrivals.tolist(), dates, sources, at, dates, repeat(False))
+    return dict(compress(zip(reports.clusters.tolist(), stories, strict=False), begins))
 
 
 def _stories(rows: Sequence[tuple[Any, ...]], shared: dict[Any, Any]) -> Iterator[tuple[int, _Story]]:

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Zstandard is a part of the standard library from Python 3.14 on; before, it is a package of its own.
 if sys.version_info >= (3, 14):
@@ -45,6 +46,18 @@ def settle() -> None:
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)
     share_interpreter()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Run no garbage collector inside, where many objects are made that stay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def give_back() -> None:

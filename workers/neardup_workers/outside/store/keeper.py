@@ -39,30 +39,23 @@ from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.canaries.allowance import Allowance
 from neardup.stories.canaries.canaries import Canaries
-from neardup.stories.sources.ledger import PARTS, SOURCES_MAX, Ledger
+from neardup.stories.sources.ledger import SOURCES_MAX
 from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts, new_verdicts
-from neardup.stories.verdicts.rule import REMOVED, Arrivals
+from neardup.stories.verdicts.fields import Verdicts, new_verdicts
+from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
+from neardup_workers.outside.process.interpreter import uncollected
 from neardup_workers.outside.store.answers import Answer, decision_of, newest, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.store.extra import audit, quotes, sources
 from neardup_workers.outside.store.extra.audit import Noted
 from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup_workers.outside.store.log import Log, StoreFull
-from neardup_workers.outside.store.rows import (
-    StoredRow,
-    arrivals_of,
-    batch_of,
-    batch_of_row,
-    removals_of,
-    restored_of,
-    stored_rows,
-)
+from neardup_workers.outside.store.rows import StoredRow, batch_of, columns_of, joined_rows, restored_rows, stored_rows
 
 _NOTHING_LOST = refusals((), 0)
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
@@ -110,7 +103,8 @@ class Keeper:
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider, self._verdicts = Decider(self.matcher), new_verdicts(0)
         self.canaries = Canaries(self.matcher, canaries_every, allowance=canaries_allowance)
-        self._ledger, self.losses = Ledger(sources_max, stored=PARTS), LossAccounts()
+        self._sources, self.losses = sources.Sources(sources_max), LossAccounts()
+        self._ledger = self._sources.ledger
         self._repeating: list[dict[str, Any]] = []
         self._knows_shared = SCHEMES[config.scheme].shared is not None
         self._replay()
@@ -213,13 +207,14 @@ class Keeper:
 
     def _moved(self, row: StoredRow, text: str | None, place: int | None, similarity: float) -> StoredRow:
         """Decide a stored version again, as ``Decider.judge``; return its new row."""
-        batch = batch_of_row(row, self.config.plan.width)
+        batch = batch_of(columns_of(row), self.config.plan.width)
         batch = batch._replace(times=np.array([max(self._present(), self.matcher.table.stream_time)]))
         date = row.time if self._clock is None else row.date
         dates = np.array([NO_TIME if date is None else date])
         decided = self._decider.judge(batch, place, similarity)
         self.log.erase(row.id)
         [moved] = self._rows(batch, dates, decided, [(row.source, row.url, row.title)])
+        self._sources.begin(columns_of(moved), decided.verdicts, batch.times, has_arrivals=self._clock is not None)
         self._store([moved], [] if text is None else [text])
         quotes.move(self.log.writer, row.place, moved.place)
         return moved
@@ -248,7 +243,9 @@ class Keeper:
         stored = self.log.latest(self._stored_id(id_, collection))
         if stored is None or stored[0].place < self._oldest:
             return None
-        return newest(id_, self.matcher.match(batch_of_row(stored[0], self.config.plan.width), add=False).pairs())
+        return newest(
+            id_, self.matcher.match(batch_of(columns_of(stored[0]), self.config.plan.width), add=False).pairs()
+        )
 
     def why(self, a: str | Document, b: str, collection: str | None = None) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
@@ -296,10 +293,10 @@ class Keeper:
         with self._decider.step(), self._ledger.step():
             with self.log.transaction():
                 yield
-                changes = self._decider.story_changes()
-                self._ledger.end(changes.ended)
+                changes, oldest = self._decider.story_changes(), self._oldest
                 self.log.follow(changes)
-                sources.store(self.log.writer, self._ledger.pending())
+                self._sources.follow(self.log.writer, changes, oldest)
+            self._sources.settle(changes, oldest)
             self._repeating += self._ledger.began_repeating()
 
     def _now(self, document: Document) -> Document:
@@ -376,25 +373,26 @@ class Keeper:
     ) -> list[StoredRow]:
         return stored_rows(batch, dates, decided, shown, self._decider.decisions, self.log.row)
 
+    @uncollected()
     def _replay(self) -> None:
-        self._ledger.resume(sources.load(self.log.writer))
         meta, table = self.log.meta(), self.matcher.table
         if meta["stream_time"] is not None:
             table.set_stream_time(meta["stream_time"])
         parts: list[tuple[Arrivals, Verdicts]] = []
-        gone: dict[bytes, None] = {}
+        gone, expected = dict[bytes, None](), 0
         for rows in self.log.rows(self.matcher.rarity):
             batch, first = batch_of(rows, self.config.plan.width), table.slot_end
             with step(table):
                 self.matcher.match(batch, probe=False)
             self.canaries.restored(batch, first, _RESTORED_NEWEST)
-            parts.append((arrivals_of(rows, batch), restored_of(rows)))
+            parts.append(restored_rows(rows, batch))
+            self._sources.begin(rows, parts[-1][1], batch.times, has_arrivals=self._clock is not None)
+            if table.documents > expected:  # not of all at once: the first rows share less than many do
+                expected = table.documents + min(meta["places"] - 1 - rows["place"][-1], 3 * table.documents)
+                table.expect(expected)
             gone.update(dict.fromkeys(compress(rows["id"], rows["gone"])))
-        parts.append((removals_of(list(gone)), blank_verdicts(len(gone), REMOVED)))
-        arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
-        restored = join_verdicts([part[1] for part in parts])
-        if gone:
-            with step(table):
-                for id_ in gone:
-                    self.matcher.remove(id_)
-        self._decider.restore(arrivals, restored, meta["places"], self.log.stories())
+        with step(table):
+            for id_ in gone:
+                self.matcher.remove(id_)
+        self._decider.restore(*joined_rows(parts, list(gone)), meta["places"], stories := self.log.stories())
+        self._sources.resume(self.log.writer, stories, self._oldest)

@@ -25,6 +25,7 @@ from neardup.stories.verdicts.fields import (
     NAMES,
     Verdicts,
     blank_verdicts,
+    join_verdicts,
     none_of,
     values_of,
 )
@@ -74,7 +75,8 @@ _BITS = {"equal": EQUAL, "late": LATE}
 FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow._fields)
 # What a restart reads of a row.
 RESTORED = (
-    "place", "id", "time", "content", "evidence", "status", "cluster", "similarity", "matched", "flags", "gone",
+    "place", "id", "time", "content", "evidence", "status", "cluster", "similarity", "matched", "flags", "gone", "date",
+    "source",
 )  # fmt: skip
 # Values of rows, by the name of their column.
 Columns = Mapping[str, Sequence[Any]]
@@ -162,16 +164,9 @@ def batch_of(rows: Columns, width: int) -> Batch:
     return make_batch(*id_columns(rows["id"]), np.array(rows["time"], np.int64), contents, evidence_of)
 
 
-def batch_of_row(row: StoredRow, width: int) -> Batch:
-    """Convert one row as ``batch_of``."""
-    return batch_of({name: (value,) for name, value in row._asdict().items()}, width)
-
-
-def arrivals_of(rows: Columns, batch: Batch) -> Arrivals:
-    """Return rows of the log as arrivals; ``batch`` has their signed documents."""
-    places, kinds = np.array(rows["place"]), np.full(batch.size, DOCUMENT, np.uint8)
-    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
-    return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+def columns_of(row: StoredRow) -> Columns:
+    """Return the values of one row."""
+    return {name: (value,) for name, value in row._asdict().items()}
 
 
 def stored_rows(
@@ -240,30 +235,32 @@ def values_of_more(more: str | None) -> dict[str, Any]:
     return {} if more is None else dict(orjson.loads(more))
 
 
-def restored_of(rows: Columns) -> Verdicts:
-    """Return what decisions read of what was decided of rows of the log."""
-    count = len(rows["flags"])
-    found, flags = blank_verdicts(count, REMOVED), np.array(rows["flags"])
+def restored_rows(rows: Columns, batch: Batch) -> tuple[Arrivals, Verdicts]:
+    """Return rows of the log as arrivals, and what decisions read of what was decided of them; ``batch`` has their
+    signed documents."""
+    places, kinds = np.array(rows["place"]), np.full(batch.size, DOCUMENT, np.uint8)
+    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
+    arrivals = Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+    found, flags = blank_verdicts(batch.size, REMOVED), np.array(rows["flags"])
     for field in MESSAGE_FIELDS:
         column = getattr(found, field.column)
         if field.name in _BITS:
             column[:] = flags & _BITS[field.name] > 0
-        elif field.name in RESTORED and (absent := rows[field.name].count(None)) < count:
+        elif field.name in RESTORED and (absent := rows[field.name].count(None)) < batch.size:
             none = none_of(field)
             values = [none if value is None else value for value in rows[field.name]] if absent else rows[field.name]
             column[:] = np.array(values, column.dtype)
-    return found
+    return arrivals, found
 
 
-def removals_of(ids: list[bytes]) -> Arrivals:
-    """Return the removals of ids as arrivals."""
-    count = len(ids)
-    hashes = id_hashes(*id_columns(ids)) if ids else np.empty(0, np.uint64)
-    return Arrivals(
-        np.full(count, -1),
-        np.full(count, REMOVAL, np.uint8),
-        hashes,
-        np.full(count, NO_TIME),
-        np.zeros(count, np.uint64),
-        np.zeros(count, np.int64),
-    )
+def joined_rows(parts: Sequence[tuple[Arrivals, Verdicts]], gone: list[bytes]) -> tuple[Arrivals, Verdicts]:
+    """Concatenate rows, as arrivals and with what was decided of them, and the removals of ids."""
+    count = len(gone)
+    hashes = id_hashes(*id_columns(gone)) if gone else np.empty(0, np.uint64)
+    removals = Arrivals(
+        np.full(count, -1), np.full(count, REMOVAL, np.uint8), hashes, np.full(count, NO_TIME),
+        np.zeros(count, np.uint64), np.zeros(count, np.int64),
+    )  # fmt: skip
+    every = [*parts, (removals, blank_verdicts(count, REMOVED))]
+    arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in every), strict=True))
+    return arrivals, join_verdicts([part[1] for part in every])

@@ -1,21 +1,32 @@
 """The ledger of sources in a log: what each source published, stored with the step that counted it, and its queries.
 
 A row of ``sources`` is the account of a source in an hour, or in all. ``source_pairs`` says how often a source has what
-another one had earlier, and ``source_stories`` who was first in a story that still lives. Removals leave the ledger
-alone: it names sources and counts, no documents.
+another one had earlier, and ``source_stories`` who was first in a story that still lives and has a second member. Other
+stories are derived from the row of their original. Removals leave the ledger alone: it names sources and counts, no
+documents.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, LAG_NAMES, PARTNERS_MAX, Account, partners
 from neardup.stories.sources.brake import REPEATED_DOCUMENTS, REPEATED_PERCENT, WEEK_HOURS, repeated
-from neardup.stories.sources.ledger import STORY
+from neardup.stories.sources.ledger import PARTS, STORY, Ledger
 from neardup.stories.sources.names import name_of
-from neardup.stories.sources.reports import Kept
+from neardup.stories.sources.reports import Kept, Reports
+from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.kept import KeptStories
+from neardup.stories.verdicts.records import PLACE
+from neardup.stories.verdicts.rule import REMOVED
+from neardup.window import NO_TIME
+from neardup_workers.outside.store.rows import Columns
 
 _REPEATED = f"documents >= {REPEATED_DOCUMENTS} AND 100 * own >= {REPEATED_PERCENT} * documents AND source != ''"
 TABLES = f"""
@@ -36,6 +47,10 @@ CREATE TABLE source_stories (
 );
 CREATE TABLE source_exceeded (bound TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 """
+
+
+# The stories with a second member.
+_SHARED = "SELECT cluster FROM stories WHERE record NOTNULL"
 
 
 class _Table(NamedTuple):
@@ -77,7 +92,56 @@ def _storing(table: _Table) -> tuple[str, str]:
 _STATEMENTS = {kind: _storing(table) for kind, table in LEDGER.items()}
 
 
-def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:
+class Sources:
+    """The ledger of a log, and which of its stories are stored."""
+
+    def __init__(self, sources_max: int) -> None:
+        self.ledger = Ledger(sources_max, stored=PARTS)
+        self._shared: set[int] = set()  # stories with a second member
+        self._first = 0  # the oldest place of the window
+        self._names: dict[Any, str] = {None: ""}  # during a restart: of each source one string
+
+    def follow(self, writer: sqlite3.Connection, changes: KeptStories, oldest: int) -> None:
+        """Store what a step changed, in its open transaction; the window begins at the place ``oldest`` with it.
+        Stories of one member leave with their row."""
+        ledger, shared, written = self.ledger, self._shared, {*changes.ids, *changes.ended}
+        ledger.end(changes.ended)
+        ledger.end(place for place in range(self._first, oldest) if place not in shared and place not in written)
+        parts = [ledger.kept("story", (place,)) for place in written]
+        parts += [
+            one
+            for one in ledger.pending()
+            if one.kind != "story" or (one.key[0] in shared and one.key[0] not in written)
+        ]
+        store(writer, parts)
+
+    def settle(self, changes: KeptStories, oldest: int) -> None:
+        """Close the step, after its transaction."""
+        self._shared.update(changes.ids)
+        self._shared.difference_update(changes.ended)
+        self._first = oldest
+
+    def begin(self, rows: Columns, found: Verdicts, times: npt.NDArray[np.int64], *, has_arrivals: bool) -> None:
+        """Derive stories from rows that a restart reads, in order. ``times`` are theirs; they are those of arrival, or
+        dates."""
+        names, none = self._names, np.full(len(times), NO_TIME)
+        sources = [names.setdefault(source, source) for source in rows["source"]]
+        statuses = np.where(np.array(rows["gone"]) > 0, REMOVED, found.statuses).astype(np.uint8)
+        dates = np.array([NO_TIME if date is None else date for date in rows["date"]], np.int64)
+        when = (times, dates) if has_arrivals else (none, times)
+        self.ledger.begin(Reports(sources, statuses, found.clusters, found.late, *when))
+
+    def resume(self, writer: sqlite3.Connection, stories: KeptStories, oldest: int) -> None:
+        """Go on from what is stored, after the rows; the window begins at the place ``oldest``."""
+        self._shared, self._first, self._names = set(stories.records[:, PLACE].tolist()), oldest, {None: ""}
+        with suppress(sqlite3.OperationalError):  # on a full disk, a later start removes what earlier versions stored
+            writer.execute(f"DELETE FROM source_stories WHERE cluster NOT IN ({_SHARED})")
+        self.ledger.resume(load(writer))
+        self.ledger.end(stories.ended)
+        self.ledger.settle()
+
+
+def store(writer: sqlite3.Connection, changes: Iterable[Kept]) -> None:
     """Store what a step changed of the ledger, in its open transaction."""
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for kind, key, value in changes:
@@ -93,7 +157,8 @@ def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:
 def load(source: sqlite3.Connection) -> Iterator[Kept]:
     """Yield the parts of the ledger; what is damaged is left out."""
     for kind, table in LEDGER.items():
-        size, cursor = len(table.key), source.execute(f"SELECT * FROM {table.name}")
+        of = f" WHERE cluster IN ({_SHARED})" if kind == "story" else ""
+        size, cursor = len(table.key), source.execute(f"SELECT * FROM {table.name}{of}")
         while rows := cursor.fetchmany(4096):
             types = (set(map(type, column)) for column in zip(*rows, strict=True))
             if not all(found == {kind_of} for found, kind_of in zip(types, table.types, strict=True)):
