@@ -20,9 +20,10 @@ def _indexed(path):
         return set(connection.execute("SELECT term, doc FROM entries"))
 
 
-def _expected(path):
-    """The same from what the log has of kept documents."""
+def _expected(path, *, waiting=False):
+    """The same from what the log has of kept documents, those that wait left out or not."""
     with sqlite3.connect(path) as connection:
+        entered = connection.execute("SELECT value FROM meta WHERE name = 'entered'").fetchone()
         rows = connection.execute(
             "SELECT place, id, title, source, text, status IN (0, 5) OR flags & 4 FROM documents "
             "LEFT JOIN texts USING (place) WHERE status IN (0, 1, 5) AND gone = 0"
@@ -30,15 +31,23 @@ def _expected(path):
         found = [
             (place, " ".join((id_.decode(), *filter(None, (title, source, text if leads else None)))))
             for place, id_, title, source, text, leads in rows
-            if title is not None or (leads and text is not None)
+            if (title is not None or (leads and text is not None)) and (waiting or not entered or place < entered[0])
         ]
     return {(word, place) for place, text in found for word in text.split()}
+
+
+def _stories(path, places):
+    """The stories, of those with members, that documents at places tell."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT place, cluster FROM documents JOIN clusters USING (cluster)")
+        return {cluster for place, cluster in rows if place in places}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("keep_texts", [True, False])
 def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_texts):
-    """Through copies, updates, removals and a moving window; made again from a store that has none, it is the same."""
+    """Through copies, updates, removals and a moving window, and a search finds what waits for its entry, too; made
+    again from a store that has none, it is the same."""
     rng, path = random.Random(5), tmp_path / "window.sqlite"
     settings = {"keep_texts": keep_texts, "window_documents": 60, "clock": "event"}
     with world_in(tmp_path, **settings) as world:
@@ -49,6 +58,12 @@ def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_text
             world.check(f"d{rng.randrange(50)}", changed, timestamp=NOW + n - 200, **said)
             if n % 7 == 0:
                 world.ask("DELETE", f"/v1/documents/d{rng.randrange(50)}")
+            if n % 5 == 0:
+                word, found = rng.choice([*WORDS, "headline1", f"headline{n}"]), "/v1/documents?limit=200&q="
+                places = {one["place"] for one in world.ask("GET", f"{found}{word}").json()["documents"]}
+                assert places == {at for one, at in _expected(path, waiting=True) if one.startswith(word)}
+                stories = world.ask("GET", f"/v1/clusters?limit=200&size_min=1&q={word}").json()["clusters"]
+                assert {one["cluster"] for one in stories} == _stories(path, places)
     assert len(_expected(path)) > (200 if keep_texts else 20)
     assert _indexed(path) == _expected(path)
     with edited(path) as connection:
@@ -60,13 +75,19 @@ def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_text
             "TABLE headlines",
             "INDEX documents_joined",
             "INDEX documents_source",
+            "INDEX clusters_larger",
+            "INDEX clusters_joined",
         ):
             connection.execute(f"DROP {name}")
+        connection.execute("CREATE INDEX clusters_size ON clusters (size, cluster)")
     with world_in(tmp_path, **settings):
         pass
     assert _indexed(path) == _expected(path)
     with sqlite3.connect(path) as connection:
         again = connection.execute("SELECT * FROM growth ORDER BY cluster").fetchall()
+        indexes = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE tbl_name = 'clusters'")}
+    assert "clusters_larger" in indexes
+    assert "clusters_size" not in indexes
     assert [cluster for cluster, _ in again] == [cluster for cluster, _ in heats if cluster in dict(again)]
 
 

@@ -14,11 +14,20 @@ from typing import NamedTuple
 from neardup.documents.ids import full_id, stored_id
 from neardup.stories.verdicts.rule import STATUSES
 from neardup_workers.outside.store.extra.desk import MUTED
-from neardup_workers.outside.store.extra.words import MATCHES_MAX, OF_OTHERS, query_of
+from neardup_workers.outside.store.extra.words import MATCHES_MAX, OF_OTHERS, query_of, waiting
 
-# Order of stories -> the key, greatest first; all have an index. ``newest`` is the story that began last, ``recent``
-# the one with the newest document.
-STORY_ORDERS = {"size": "c.size", "recent": "c.last_place", "growth": "g.heat", "newest": "c.cluster"}
+_STORIES, _ALONE = "clusters c", "c.size = 1"
+# Order of stories -> of each part its table, condition and key, greatest first; all have an index. Stories of one
+# document are the second part, if there is one. ``newest`` is the story that began last, ``recent`` the one with the
+# newest document.
+STORY_ORDERS = {
+    "size": ((_STORIES, "c.size > 1", "c.size"), (_STORIES, _ALONE, "c.size")),
+    "recent": (
+        (_STORIES, "c.last_place <> c.cluster", "c.last_place"), (_STORIES, "c.last_place = c.cluster", "c.cluster"),
+    ),
+    "growth": (("growth g JOIN clusters c USING (cluster)", "true", "g.heat"),),
+    "newest": ((_STORIES, "true", "c.cluster"),),
+}  # fmt: skip
 # Order of documents -> the comparison with the cursor, the direction.
 DOCUMENT_ORDERS = {"newest": ("<", "DESC"), "oldest": (">", "ASC")}
 _CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
@@ -69,22 +78,29 @@ def list_stories(
     connection: sqlite3.Connection, order: str, limit: int, filters: Filters, after: PageCursor | None
 ) -> tuple[list[sqlite3.Row], PageCursor | None]:
     """Return rows of ``clusters`` in an order of ``STORY_ORDERS``, and where the next page begins."""
-    key, source = STORY_ORDERS[order], filters.source
+    source = filters.source
     conditions = _conditions({
         "c.size >= ?": filters.size_min, "c.size <= ?": filters.size_max,
         "c.last_time >= ?": filters.since, "c.first_time <= ?": filters.until,
         f"c.cluster IN ({_STORIES_OF})": None if source is None else source.lower(),
     })  # fmt: skip
     conditions.append((f"c.cluster {'IN' if filters.muted else 'NOT IN'} ({MUTED})", ()))
-    if after is not None:
-        conditions.append((f"({key}, c.cluster) < (?, ?)", after))
     if filters.collection is not None:
         conditions.append(_of_collection(_STORY_ID, filters))
     if filters.text is not None:
         conditions.append(_stories_with(connection, filters.text, filters))
-    table = "growth g JOIN clusters c USING (cluster)" if order == "growth" else "clusters c"
-    query = f"SELECT c.*, {key} AS key FROM {table}", f"{key} DESC, c.cluster DESC"
-    rows = _selected(connection, *query, conditions, limit + 1)
+    parts, values = list[str](), list[object]()
+    for table, condition, key in STORY_ORDERS[order][: 1 if filters.size_min > 1 else None]:
+        of_part: list[_Condition] = [(condition, ()), *conditions]
+        if after is not None and (condition != _ALONE or after.key > 1):
+            of_part.append((f"({key}, c.cluster) < (?, ?)", tuple(after)))
+        elif after is not None:  # those that are alone have one key
+            of_part.append(("c.cluster < ?", (after.number,)))
+        where, of_where = _where(of_part)
+        parts.append(f"SELECT c.*, {key} AS key FROM {table} WHERE {where}")
+        values += of_where
+    query = f"{' UNION ALL '.join(parts)} ORDER BY key DESC, cluster DESC LIMIT ?"
+    rows = connection.execute(query, (*values, limit + 1)).fetchall()
     page = rows[:limit]
     return page, PageCursor(page[-1]["key"], page[-1]["cluster"]) if len(rows) > limit else None
 
@@ -111,8 +127,10 @@ def list_documents(
     if filters.collection is not None:
         conditions.append(_of_collection("d.id", filters))
     if filters.text is not None:
-        conditions.append(_documents_with(filters.text, filters))
-    rows = _selected(connection, answer, f"d.place {direction}", conditions, limit + 1)
+        conditions.append(_documents_with(connection, filters.text, filters))
+    where, values = _where(conditions)
+    query = f"{answer} WHERE {where} ORDER BY d.place {direction} LIMIT ?"
+    rows = connection.execute(query, (*values, limit + 1)).fetchall()
     page = rows[:limit]
     if len(rows) > limit:
         return page, PageCursor(0, page[-1]["place"])
@@ -128,12 +146,9 @@ def _conditions(values: dict[str, object]) -> list[_Condition]:
     return [(condition, (value,)) for condition, value in values.items() if value is not None]
 
 
-def _selected(
-    connection: sqlite3.Connection, query: str, order: str, conditions: list[_Condition], limit: int
-) -> list[sqlite3.Row]:
-    where = " AND ".join(condition for condition, _ in conditions)
-    values = (value for _, values in conditions for value in values)
-    return connection.execute(f"{query} WHERE {where} ORDER BY {order} LIMIT ?", (*values, limit)).fetchall()
+def _where(conditions: list[_Condition]) -> tuple[str, list[object]]:
+    """Return the condition that all of some hold, and its values."""
+    return " AND ".join(condition for condition, _ in conditions), [one for _, values in conditions for one in values]
 
 
 def _of_collection(id_: str, filters: Filters) -> _Condition:
@@ -152,8 +167,9 @@ def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -
     if words is not None:
         # An original has the number of its story; only other documents must be looked up.
         others = f"documents INDEXED BY documents_joined WHERE {OF_OTHERS}"
-        story = f"coalesce((SELECT cluster FROM {others} AND place = w.rowid), w.rowid)"
-        queries.append(f"SELECT {story} FROM headlines w WHERE headlines MATCH ? AND w.rowid >= ?")
+        entered = "SELECT rowid AS named FROM headlines WHERE headlines MATCH ? AND rowid >= ?"
+        story = f"coalesce((SELECT cluster FROM {others} AND place = named), named)"
+        queries.append(f"SELECT {story} FROM ({entered} UNION ALL {_waiting(connection, text)})")
         # From the place on from which ``MATCHES_MAX`` documents have the words.
         query = (
             f"SELECT rowid FROM headlines WHERE headlines MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
@@ -163,12 +179,18 @@ def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -
     return f"c.cluster IN ({' UNION ALL '.join(queries)})", values
 
 
-def _documents_with(text: str, filters: Filters) -> _Condition:
+def _waiting(connection: sqlite3.Connection, text: str) -> str:
+    """Return the query of the places that wait for their entry and have the words of a text."""
+    return f"SELECT place FROM documents WHERE place IN ({', '.join(map(str, waiting(connection, text)))})"
+
+
+def _documents_with(connection: sqlite3.Connection, text: str, filters: Filters) -> _Condition:
     ids, values = _ids(text, filters)
     words = query_of(text)
     if words is None:
         return ids, values
-    return f"(({ids}) OR d.place IN (SELECT rowid FROM headlines WHERE headlines MATCH ?))", (*values, words)
+    entered = "SELECT rowid FROM headlines WHERE headlines MATCH ?"
+    return f"(({ids}) OR d.place IN ({entered} UNION ALL {_waiting(connection, text)}))", (*values, words)
 
 
 def _ids(text: str, filters: Filters) -> _Condition:

@@ -41,6 +41,7 @@ from neardup_workers.outside.store.extra import quotes, statements, words
 from neardup_workers.outside.store.rows import (
     FIELDS,
     LEADS,
+    PLACE_MAX,
     RESTORED,
     TABLES,
     Columns,
@@ -51,12 +52,10 @@ from neardup_workers.outside.store.rows import (
 )
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
-_PROGRESS = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?)"
+_PROGRESS = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?), ('entered', ?)"
 INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
-# No place is greater.
-PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
 VERSION = 5
 
@@ -86,6 +85,7 @@ class Log:
     ) -> None:
         self.path, self._owed, self._config = folder / "window.sqlite", False, config
         self._dropped = -1  # the place that rows were dropped below last
+        self._entered: int | None = None  # the place below which words are entered; ``None``: not known
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
@@ -181,7 +181,7 @@ class Log:
             yield
             self.commit()
         except BaseException as error:
-            self._dropped = -1
+            self._dropped, self._entered = -1, None
             has_no_room = isinstance(error, sqlite3.Error) and is_full(error)
             # After some errors SQLite has undone the transaction.
             if self._writer.in_transaction and (has_no_room or not isinstance(error, sqlite3.Error)):
@@ -218,9 +218,12 @@ class Log:
         self.insert(rows)
         if texts:
             self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
-        if texts or any(row.title is not None for row in rows):  # nothing else has words
-            words.enter(self._writer, rows[0].place)
-        self._writer.execute(_PROGRESS, (places, stream_time))
+        if self._entered is None:
+            self._entered = min(words.entered(self._writer), rows[0].place)
+        if rows[-1].place >= self._entered + words.WAITING_MAX - 1:
+            words.enter(self._writer, self._entered)
+            self._entered = rows[-1].place + 1
+        self._writer.execute(_PROGRESS, (places, stream_time, self._entered))
 
     def follow(self, changes: KeptStories, texts: Mapping[int, str] = MappingProxyType({})) -> None:
         """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
@@ -288,7 +291,8 @@ class Log:
         for place in filter(None, (words.next_of(self._writer, cluster) for cluster in stories_left)):
             words.take_out(self._writer, place)
             self._change({"flags": f"flags | {LEADS}"}, "place = ?1", place)
-            words.enter(self._writer, place, place)
+            if place < words.entered(self._writer):
+                words.enter(self._writer, place, place)
         return count
 
     def _change(self, changed: Mapping[str, str], condition: str, *values: object) -> int:

@@ -78,6 +78,8 @@ RESTORED = (
     "place", "id", "time", "content", "evidence", "status", "cluster", "similarity", "matched", "flags", "gone", "date",
     "source",
 )  # fmt: skip
+# No place is greater.
+PLACE_MAX = (1 << 63) - 1
 # Values of rows, by the name of their column.
 Columns = Mapping[str, Sequence[Any]]
 # Fields of verdicts that have no column of their own.
@@ -103,8 +105,6 @@ CREATE TABLE clusters (
     cluster INTEGER PRIMARY KEY, size INTEGER NOT NULL, first_time INTEGER NOT NULL, last_time INTEGER NOT NULL,
     last_place INTEGER NOT NULL
 );
-CREATE INDEX clusters_size ON clusters (size, cluster);
-CREATE INDEX clusters_recent ON clusters (last_place);
 CREATE TRIGGER joins AFTER INSERT ON documents WHEN new.status < 2 BEGIN
     INSERT INTO clusters VALUES (new.cluster, 1, new.time, new.time, new.place)
     ON CONFLICT (cluster) DO UPDATE SET size = size + 1, first_time = min(first_time, new.time),
@@ -118,6 +118,14 @@ CREATE TRIGGER goes AFTER UPDATE OF gone ON documents WHEN old.status < 2 AND ol
     UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
     DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
 END;
+"""
+
+# The stories of one document, as most are, have their order without an index.
+INDEXES = """
+DROP INDEX IF EXISTS clusters_size;
+DROP INDEX IF EXISTS clusters_recent;
+CREATE INDEX clusters_larger ON clusters (size, cluster) WHERE size > 1;
+CREATE INDEX clusters_joined ON clusters (last_place, cluster) WHERE last_place <> cluster;
 """
 
 

@@ -31,8 +31,9 @@ from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSet
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.disk.folder import damaged
 from neardup_workers.outside.store.extra import audit, desk
-from neardup_workers.outside.store.log import PLACE_MAX, VERSION
+from neardup_workers.outside.store.log import VERSION
 from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.store.rows import PLACE_MAX
 from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 
 # How often the thread looks, and verdicts that it takes at once.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from neardup_workers.outside.store import stories
+from neardup_workers.outside.store import rows, stories
 from neardup_workers.outside.store.extra import audit, desk, feeds, growth, identity, outbox, quotes, sources, words
 
-# The first table of each script -> the script, and what fills its tables.
+# The first table or index of each script -> the script, and what fills its tables.
 _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "audit": (audit.TABLES, None),
     "desk": (desk.TABLES, None),
@@ -24,6 +24,7 @@ _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "growth": (growth.TABLES, growth.fill),
     "quotes": (quotes.TABLES, None),
     "rarity": (stories.RARITY, None),
+    "clusters_larger": (rows.INDEXES, None),
     "headlines": (words.TABLES, words.fill),
 }
 

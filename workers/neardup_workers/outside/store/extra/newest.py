@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from neardup_workers.outside.store.extra.desk import MUTED
+from neardup_workers.outside.store.listing import Filters, list_stories
 
 # So many stories are looked at for those that enough sources tell, and so many members of a story are shown.
 _LOOKS_MAX, _MEMBERS = 1_000, 10
@@ -36,9 +36,8 @@ class Story(NamedTuple):
 def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: int, limit: int) -> list[Story]:
     """Return the stories of enough documents and sources that grew last, of the last thousand of enough documents;
     without those that are muted."""
-    query = f"SELECT * FROM clusters WHERE size >= ? AND cluster NOT IN ({MUTED}) ORDER BY last_place DESC LIMIT ?"
     stories: list[Story] = []
-    for row in connection.execute(query, (size_min, _LOOKS_MAX)):
+    for row in list_stories(connection, "recent", _LOOKS_MAX, Filters(size_min=size_min), None)[0]:
         if len(stories) == limit:
             break
         members_of = "FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0"

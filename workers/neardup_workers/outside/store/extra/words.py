@@ -7,6 +7,10 @@ lower case and without accents. The index stores which document has which word, 
 texts. An entry is removed with the words that it was made of, so a document is taken out of the index before its words
 leave the log.
 
+A document *waits* for its entry until ``WAITING_MAX`` do: SQLite writes a part of the index for each COMMIT that enters
+something, so an entry alone costs as much as many. Those that wait have the places from ``entered`` on, in ``meta``; a
+search reads them. A store without that value lets none wait.
+
 A removed entry may stay in a file until SQLite merges its parts. For erased texts that is too long: SQLite from 3.42 on
 removes it at once (``secure-delete``), and an older one merges the whole index then.
 """
@@ -19,9 +23,11 @@ import unicodedata
 from collections.abc import Iterator
 
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
-from neardup_workers.outside.store.rows import LEADS
+from neardup_workers.outside.store.rows import LEADS, PLACE_MAX
 
 CHARACTERS = 2000
+# So many documents wait at most for their entries.
+WAITING_MAX = 16
 # A search regards so many documents at most, the newest ones.
 MATCHES_MAX = 100_000
 # The documents of an entry whose place is not the number of their story.
@@ -57,10 +63,17 @@ def fill(writer: sqlite3.Connection) -> None:
     """Enter the documents of a window, in the open transaction."""
     if _SECURE:
         writer.execute("INSERT INTO headlines (headlines, rank) VALUES ('secure-delete', 1)")
+    writer.execute("DELETE FROM meta WHERE name = 'entered'")
     enter(writer, 0)
 
 
-def enter(writer: sqlite3.Connection, first: int, last: int = (1 << 63) - 1) -> None:
+def entered(connection: sqlite3.Connection) -> int:
+    """Return the place from which on documents wait."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'entered'").fetchone()
+    return row[0] if row else PLACE_MAX
+
+
+def enter(writer: sqlite3.Connection, first: int, last: int = PLACE_MAX) -> None:
     """Enter the documents of places, in the open transaction."""
     entries = _entries(writer, "d.place BETWEEN ? AND ?", first, last)
     writer.executemany("INSERT INTO headlines (rowid, text) VALUES (?, ?)", entries)
@@ -68,12 +81,12 @@ def enter(writer: sqlite3.Connection, first: int, last: int = (1 << 63) - 1) -> 
 
 def leave(writer: sqlite3.Connection, before: int) -> None:
     """Take out the documents below a place, in the open transaction."""
-    _take_out(writer, _entries(writer, "d.place < ?", before))
+    _take_out(writer, "d.place < ?", before)
 
 
 def erase(writer: sqlite3.Connection, id_: bytes, before: int) -> None:
     """Take out the documents of an id below a place, also of the file, in the open transaction."""
-    if _take_out(writer, _entries(writer, "d.id = ? AND d.place < ?", id_, before)) and not _SECURE:
+    if _take_out(writer, "d.id = ? AND d.place < ?", id_, before) and not _SECURE:
         writer.execute("INSERT INTO headlines (headlines) VALUES ('optimize')")
 
 
@@ -93,20 +106,37 @@ def next_of(writer: sqlite3.Connection, cluster: int) -> int | None:
 
 def take_out(writer: sqlite3.Connection, place: int) -> None:
     """Take out the document of a place, in the open transaction."""
-    _take_out(writer, _entries(writer, "d.place = ?", place))
+    _take_out(writer, "d.place = ?", place)
 
 
 def query_of(text: str) -> str | None:
     """Return what a person types as a query: every word must be there. ``None`` without a word."""
+    words, is_beginning = _asked(text)
+    return " ".join(f'"{word}"' for word in words) + "*" * is_beginning if words else None
+
+
+def waiting(connection: sqlite3.Connection, text: str) -> list[int]:
+    """Return the places of the documents that wait and have what a person types, as ``query_of`` means it."""
+    words, is_beginning = _asked(text)
+    *others, last = map(str.lower, words)
+    found = list[int]()
+    for place, said in _entries(connection, "d.place >= ?", entered(connection)):
+        own = set(_WORD.findall(said.lower()))
+        has_last = last in own or (is_beginning and any(word.startswith(last) for word in own))
+        if has_last and own.issuperset(others):
+            found.append(place)
+    return found
+
+
+def _asked(text: str) -> tuple[list[str], bool]:
+    """Return the words of a search, and whether the last one may be the beginning of one."""
     spaced = _spaced(text)
     words = _WORD.findall(spaced)
-    if not words:
-        return None
-    is_beginning = len(words[-1]) >= _BEGINNING_MIN and spaced.endswith(words[-1])
-    return " ".join(f'"{word}"' for word in words) + "*" * is_beginning
+    return words, bool(words) and len(words[-1]) >= _BEGINNING_MIN and spaced.endswith(words[-1])
 
 
-def _take_out(writer: sqlite3.Connection, entries: Iterator[tuple[int, str]]) -> bool:
+def _take_out(writer: sqlite3.Connection, condition: str, *values: object) -> bool:
+    entries = _entries(writer, f"{condition} AND d.place < ?", *values, entered(writer))  # who waits has no entry
     query = "INSERT INTO headlines (headlines, rowid, text) VALUES ('delete', ?, ?)"
     return writer.executemany(query, entries).rowcount > 0
 
