@@ -21,7 +21,6 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress, islice, repeat
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from neardup.stories.sources.accounts import (
     bins_of,
 )
 from neardup.stories.sources.brake import is_repeated
+from neardup.stories.sources.ledger_stories import KnownStories, Story
 from neardup.stories.sources.readings import Readings
 from neardup.stories.sources.reports import LATE_KINDS, Kept, Read, Reports, read
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL
@@ -58,12 +58,6 @@ _ORIGINALS = STATUS_COUNTS[ORIGINAL]
 _NO_ACCOUNTS: dict[str, Account] = {}
 
 
-# The first of a story by arrival, and the time of its first by date so far. A plain tuple, of which the collector of
-# garbage keeps no list: there are a million.
-STORY = ("source", "hour", "arrival", "date", "by_date", "by_date_hour", "by_date_date", "is_shared")
-_Story = tuple[str, int, int, int, str, int, int, bool]
-
-
 class Ledger(Readings):
     """The accounts of at most ``sources_max`` sources; a store follows the parts that are ``stored``, some of
     ``PARTS``."""
@@ -74,7 +68,7 @@ class Ledger(Readings):
         super().__init__()
         self.sources_max, self._stories_max, self._stored = sources_max, stories_max, stored
         self.exceeded: Counter[str] = Counter()
-        self._stories: dict[int, _Story] = {}
+        self._stories = KnownStories()
         self._is_in_order = True  # whether the stories stand in order of arrival
         # A heap of sources: whether they have originals, and their documents, which may be older than the account.
         self._smallest: list[tuple[bool, int, str]] = []
@@ -87,10 +81,10 @@ class Ledger(Readings):
             return
         said = read(reports)
         self._count(reports, said)
-        begun = _begun(reports, said)
-        for place in begun if "story" in self._stored else ():
+        begun = said.begins.nonzero()[0]
+        for place in reports.clusters[begun].tolist() if "story" in self._stored else ():
             self._note("story", (place,))
-        self._stories.update(begun)
+        self._stories.begin(reports, begun)
         self._join(reports, said)
         self._bound()
 
@@ -99,9 +93,9 @@ class Ledger(Readings):
     def _count(self, reports: Reports, said: Read) -> None:
         """Count documents and statuses, source by source in order of appearance."""
         by_source: dict[str, dict[tuple[int, int], int]] = defaultdict(dict)
-        for source, hour, kind in zip(reports.sources, said.hours.tolist(), said.kinds.tolist(), strict=True):
-            cells = by_source[source]
-            cells[hour, kind] = cells.get((hour, kind), 0) + 1
+        columns = zip(reports.sources, said.hours.tolist(), said.kinds.tolist(), strict=True)
+        for (source, hour, kind), number in Counter(columns).items():
+            by_source[source][hour, kind] = number
         for source, cells in by_source.items():
             if not self._admit(source, begins=any(kind % LATE_KINDS == ORIGINAL for _, kind in cells)):
                 continue
@@ -172,7 +166,7 @@ class Ledger(Readings):
 
     def begin(self, reports: Reports) -> None:
         """Know the stories that originals began that were counted before a restart, in order of arrival."""
-        self._stories.update(_begun(reports, read(reports)))
+        self._stories.begin(reports, read(reports).begins.nonzero()[0])
 
     def _join(self, reports: Reports, said: Read) -> None:
         """Count the documents that join stories, in order of arrival."""
@@ -205,16 +199,16 @@ class Ledger(Readings):
             if is_shared and by_time != _NO_TIME:
                 firsts[by_date, by_hour, FIRST_BY_DATE] += 1
             self._note("story", (place,))
-            self._stories[place] = (
-                first, first_hour, first_arrival, first_date, by_date, by_hour, by_time, is_shared,
-            )  # fmt: skip
+            self._stories.put(
+                place, (first, first_hour, first_arrival, first_date, by_date, by_hour, by_time, is_shared)
+            )
         for (source, hour, count), number in firsts.items():
             for account in self._existing(source, hour):
                 account.counts[count] += number
         self._pair(reports, said.hours, np.array(rows, np.int64), known)
 
     def _pair(
-        self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[_Story]
+        self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[Story]
     ) -> None:
         """Count duplicates for their sources, and those of the originals of their stories."""
         originals = [source for source, *_ in stories]
@@ -248,7 +242,7 @@ class Ledger(Readings):
         for place in places:
             if place in self._stories:
                 self._note("story", (place,))
-                del self._stories[place]
+                self._stories.end(place)
 
     # Bounds
 
@@ -260,9 +254,9 @@ class Ledger(Readings):
         """Forget the oldest stories and hours, and the smaller half of the pairs, beyond their bounds."""
         if len(self._stories) > self._stories_max:
             if not self._is_in_order:
-                self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1][2], item[0])))
+                self._stories.sort()
                 self._is_in_order = True
-            oldest_stories = list(islice(self._stories, len(self._stories) - self._stories_max))
+            oldest_stories = self._stories.oldest(len(self._stories) - self._stories_max)
             self.end(oldest_stories)
             self._exceed("stories", len(oldest_stories))
         if len(self._pairs) > _PAIRS_A_SOURCE * self.sources_max:
@@ -356,9 +350,10 @@ class Ledger(Readings):
                 if hour != ALL_HOURS and not self._accounts[hour]:
                     del self._accounts[hour]
             elif value is not None and kind in ("story", "stories"):
-                self._stories.update(_stories([(*key, *value)] if kind == "story" else value, shared))
+                for place, story in _stories([(*key, *value)] if kind == "story" else value, shared):
+                    self._stories.put(place, story)
             elif kind == "story":
-                self._stories.pop(key[0], None)
+                self._stories.end(key[0])
             else:
                 numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
@@ -368,17 +363,7 @@ class Ledger(Readings):
         heapq.heapify(self._smallest)
 
 
-def _begun(reports: Reports, said: Read) -> dict[int, _Story]:
-    """Return the stories that reports begin, by place."""
-    begins = said.begins.tolist()
-    if True not in begins:
-        return {}
-    at, dates, sources = said.hours.tolist(), reports.dates.tolist(), reports.sources
-    stories = zip(sources, at, reports.arrivals.tolist(), dates, sources, at, dates, repeat(False))
-    return dict(compress(zip(reports.clusters.tolist(), stories, strict=False), begins))
-
-
-def _stories(rows: Sequence[tuple[Any, ...]], shared: dict[Any, Any]) -> Iterator[tuple[int, _Story]]:
+def _stories(rows: Sequence[tuple[Any, ...]], shared: dict[Any, Any]) -> Iterator[tuple[int, Story]]:
     """Return stories by place, as they were kept, with the values that others have, too, as one object."""
     columns = list(zip(*rows, strict=True))
     for n in (1, 2, 5, 6):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import kernel
+from neardup.machine.compile import inner, kernel
 from neardup.pairs.batches import MICROSECONDS
 from neardup.stories.sources.accounts import NO_HOUR, STATUS_COUNTS
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, UPDATE
@@ -69,11 +69,20 @@ def read(reports: Reports) -> Read:
     return columns
 
 
+def hour_of(arrival: int, date: int) -> int:
+    """Return the hour since the epoch of an arrival, else of a date, in microseconds; ``NO_HOUR`` for neither."""
+    time = date if arrival == NO_TIME else arrival
+    return NO_HOUR if time == NO_TIME else time // _HOUR
+
+
+_hour_of = inner(hour_of)
+
+
 @kernel("const u8[], const bool[], const i64[], const i64[], i64[], i64[], bool[], bool[]", direct=True)
 def _read(statuses, late, arrivals, dates, hours, kinds, begins, joins):
     for i in range(len(statuses)):
-        status, time = np.int64(statuses[i]), arrivals[i] if arrivals[i] != NO_TIME else dates[i]
-        hours[i] = time // _HOUR if time != NO_TIME else NO_HOUR
+        status = np.int64(statuses[i])
+        hours[i] = _hour_of(arrivals[i], dates[i])
         kinds[i] = status + LATE_KINDS if late[i] else status
         begins[i] = status == ORIGINAL and not late[i]
         joins[i] = status in (DUPLICATE, UPDATE) and not late[i]

@@ -45,7 +45,7 @@ MATCHERS_MIN, SHARDS_MIN, MATCHERS_MAX = 2, 8, 4_096
 # bound on those that wait counts more (``_UNDECIDED_BYTES`` of the settings).
 _LINKER_BYTES, _WAITING_BYTES = 72, 100
 # The fraction of documents that are stories with a second member, at most as a rule; bytes of a story of the ledger.
-_WITH_STORY, _LEDGER_BYTES = 0.1, 330
+_WITH_STORY, _LEDGER_BYTES = 0.1, 190
 # A takeover may take so long: nothing is found meanwhile for the shards of the matcher that died.
 TAKEOVER_SECONDS_MAX = 600.0
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

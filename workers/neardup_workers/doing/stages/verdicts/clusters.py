@@ -93,7 +93,8 @@ class Clusters:
     def __init__(self, limits: VerdictLimits, *, separate: bool = False) -> None:
         self._limits, self._separate = limits, separate  # ids are full ids
         self._clusters: dict[int, _Cluster] = {}
-        self._by_id: dict[str, tuple[int, ...]] = {}  # id -> the clusters that its removal changes
+        # id -> the clusters that its removal changes; from the first removal on, which few streams have.
+        self._by_id: dict[str, tuple[int, ...]] | None = None
         self._times: list[tuple[int, int]] = []  # a heap: a time of each cluster, not after its own, and its place
         self._popped: list[tuple[int, int]] = []  # by the last ``change``, until ``commit``
 
@@ -114,12 +115,14 @@ class Clusters:
     def commit(self, changed: Changed) -> None:
         """Apply what a step changed."""
         for place, cluster in changed.clusters.items():
-            before = self._clusters.pop(place, None)
+            before = self._clusters.get(place)
             if cluster is not None:
                 self._clusters[place] = cluster
                 if before is None:
                     heapq.heappush(self._times, (cluster.time, place))
-            if before is not None and cluster is not None and before.best == cluster.best:
+            elif before is not None:
+                del self._clusters[place]
+            if self._by_id is None or (before is not None and cluster is not None and before.best == cluster.best):
                 continue
             old, new = (set() if one is None else one.names() for one in (before, cluster))
             for name in new - old:
@@ -145,8 +148,7 @@ class Clusters:
         places = parse_places([key.decode() for key in known])
         clusters = _decode(known.values(), separate=self._separate)
         self._clusters = dict(zip(places.tolist(), clusters, strict=True))
-        removes = (decided.verdicts.statuses == REMOVED).any() or (decided.rows.kinds == JUDGED).any()
-        self._by_id = self._named() if removes else {}
+        self._by_id = None
         at = found_at(decided.verdicts.originals, decided.rows.places)
         is_known = at >= 0
         decided = decided._replace(
@@ -160,7 +162,7 @@ class Clusters:
         horizon = self._horizon(stream_time)
         self._clusters = {place: cluster for place, cluster in self._clusters.items() if cluster.time >= horizon}
         self._times = sorted((cluster.time, place) for place, cluster in self._clusters.items())
-        self._by_id = self._named()
+        self._by_id = None
 
     def _named(self) -> dict[str, tuple[int, ...]]:
         """Return which clusters the removal of an id changes."""
@@ -184,6 +186,9 @@ class Clusters:
         judged = rows.kinds == JUDGED
         at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)) | (judged & ~late))
         removes = bool((judged | (statuses == REMOVED))[at].any())
+        if removes and self._by_id is None:
+            self._by_id = self._named()
+        by_id = self._by_id or {}
 
         def put(place: int, cluster: _Cluster) -> None:
             changed[place] = cluster
@@ -201,7 +206,7 @@ class Clusters:
         ):
             left = set[int]()  # by this row, which may join one of them again
             if status == REMOVED or is_judged:
-                for removed in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
+                for removed in sorted({*by_id.get(id_, ()), *named.get(id_, ())}):
                     known = changed.get(removed) or self._clusters[removed]
                     if known.arrival < arrival and known.has(id_):
                         put(removed, known.after_removal(id_, arrival))

@@ -29,7 +29,8 @@ import orjson
 from neardup.pairs.window_message import WireError
 from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, NO_HOUR
 from neardup.stories.sources.brake import sentence
-from neardup.stories.sources.ledger import STORIES_MAX, STORY, Ledger
+from neardup.stories.sources.ledger import STORIES_MAX, Ledger
+from neardup.stories.sources.ledger_stories import STORY
 from neardup.stories.sources.reports import Kept, Reports
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED, UPDATE
 from neardup.window import NO_TIME

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, LAG_NAMES, PARTNERS_MAX, Account, partners
 from neardup.stories.sources.brake import REPEATED_DOCUMENTS, REPEATED_PERCENT, WEEK_HOURS, repeated
-from neardup.stories.sources.ledger import PARTS, STORY, Ledger
+from neardup.stories.sources.ledger import PARTS, Ledger
+from neardup.stories.sources.ledger_stories import STORY
 from neardup.stories.sources.names import name_of
 from neardup.stories.sources.reports import Kept, Reports
 from neardup.stories.verdicts.fields import Verdicts

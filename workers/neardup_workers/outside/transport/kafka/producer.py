@@ -138,6 +138,11 @@ class KafkaTransactionalProducer:
             )
         if self._state == "failed":
             return
+        pending = self._pending.get((topic, partition))  # as TopicPartition, which takes longer to make
+        if pending is not None and pending.has_room(bytes_sent, self._settings.batch_bytes):
+            pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
+            self._unflushed += 1
+            return
         try:
             count = self._counts.get(topic) or self._learn(topic)
             if not 0 <= partition < count:
@@ -151,10 +156,8 @@ class KafkaTransactionalProducer:
                 self._fail(f"send to {topic}-{partition}", added)
                 return
             log = TopicPartition(topic, partition)
-            pending = self._pending.get(log)
-            if pending is None or not pending.has_room(bytes_sent, self._settings.batch_bytes):
-                self._hand_over(log)
-                pending = self._pending[log] = PendingRecords()
+            self._hand_over(log)
+            pending = self._pending[log] = PendingRecords()
             pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
             self._unflushed += 1
         except (client_errors.KafkaError, UnreachableError) as error:
