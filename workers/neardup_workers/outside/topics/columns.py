@@ -112,6 +112,16 @@ def spans_of(texts: Iterable[bytes]) -> Spans:
     return Spans(data, starts[:-1], starts[1:])
 
 
+def text_spans(texts: list[str]) -> Spans:
+    """Return texts as strings in JSON, with their quotes."""
+    written = orjson.dumps(texts)
+    data = np.frombuffer(written, np.uint8)
+    if b"\\" in written:  # else each quote is the begin or the end of a text
+        return spans_of(map(orjson.dumps, texts))
+    quotes = np.flatnonzero(data == ord('"'))
+    return Spans(data, quotes[::2].copy(), quotes[1::2] + 1)
+
+
 def escaped_spans(data: npt.NDArray[np.uint8], starts: _Longs) -> Spans:
     """Return the texts of a column of UTF-8 as ``escaped`` does."""
     if _IS_ESCAPED[data].any():

@@ -20,6 +20,7 @@ from neardup.documents.ids import SEPARATOR, full_id, split_id
 from neardup.pairs.json_lines import named_collection, shared_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches
 from neardup_workers.outside.settings.files import bound_in
+from neardup_workers.outside.topics.columns import Lines, number_spans, spans_of, text_spans
 from neardup_workers.outside.transport.protocol import Record
 
 # Maximum bytes of the document in a dead letter. The origin names the offset of the whole document.
@@ -35,9 +36,6 @@ MESSAGE_REASONS = {
 REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
 _SEPARATOR = SEPARATOR.encode()
-# The values of pairs are encoded at once, in a tenth of the time, and divided here: within a string a quote has a
-# backslash before it, and "older" of a passage is a list.
-_PAIR = b'{"older":"'
 
 
 class Envelope(NamedTuple):
@@ -81,26 +79,26 @@ def key_of_document(document: Document, *, separate: bool) -> bytes:
 
 def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:
     """Return keys (those of the newer documents) and values of the messages of pairs; times are seconds since 1970."""
-    newer_ids = matches.newer
+    if not matches.newer:
+        return []
+    newer_ids, is_separate = matches.newer, matches.collections is not None
     if matches.collections is not None:
         newer_ids = list(map(full_id, matches.newer, matches.collections))
-    columns = zip(
-        matches.older, matches.newer, np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
-        matches.buckets.tolist(), (matches.older_times / _MICROSECONDS).tolist(),
-        (matches.newer_times / _MICROSECONDS).tolist(), shared_values(matches), strict=True,
-    )  # fmt: skip
-    values = orjson.dumps([
-        {
-            "older": older, "newer": newer, "similarity": similarity, "buckets": buckets, "scheme": envelope.scheme,
-            "older_timestamp": older_time, "newer_timestamp": newer_time, "generation": envelope.generation, **shared,
-        }
-        for older, newer, similarity, buckets, older_time, newer_time, shared in columns
-    ])  # fmt: skip
-    if not newer_ids:
-        return []
-    keys = (key_of(full.encode(), separate=matches.collections is not None) for full in newer_ids)
-    parts = values[len(b"[" + _PAIR) : -len(b"}]")].split(b"}," + _PAIR)
-    return [(key, b"%s%s}" % (_PAIR, part)) for key, part in zip(keys, parts, strict=True)]
+    similarity = np.round(matches.similarity, SIMILARITY_DIGITS).astype(np.float64)
+    lines = Lines(len(newer_ids))
+    lines.add(b'{"older":', text_spans(matches.older))
+    lines.add(b',"newer":', text_spans(matches.newer))
+    lines.add(b',"similarity":', number_spans(similarity))
+    lines.add(b',"buckets":', number_spans(matches.buckets), b',"scheme":' + orjson.dumps(envelope.scheme))
+    lines.add(b',"older_timestamp":', number_spans(matches.older_times / _MICROSECONDS))
+    generation = b',"generation":' + orjson.dumps(envelope.generation)
+    lines.add(b',"newer_timestamp":', number_spans(matches.newer_times / _MICROSECONDS), generation)
+    if not (matches.shared is None and matches.signals is None and not is_separate):
+        more = (orjson.dumps(shared)[1:-1] for shared in shared_values(matches))
+        lines.add(b"", spans_of(b"," + one if one else one for one in more))
+    lines.add_text(b"}")
+    keys = {full: key_of(full.encode(), separate=is_separate) for full in set(newer_ids)}
+    return list(zip(map(keys.__getitem__, newer_ids), lines.texts(), strict=True))
 
 
 def encode_removal(id_: bytes, envelope: Envelope, *, separate: bool = False) -> tuple[bytes, bytes]:

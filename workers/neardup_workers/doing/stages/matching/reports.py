@@ -29,11 +29,15 @@ def pair_messages(applied: Applied, shard: int, plan: MatchPlan) -> list[Message
     Every shard reads a removal; the shard of the hash of its id publishes it.
     """
     topic, partitions = plan.topics.candidates, plan.candidate_partitions
-    out = list(zip(applied.items.tolist(), encode_candidates(applied.matches, plan.envelope), strict=True))
+    sent = encode_candidates(applied.matches, plan.envelope)
     own = [removal for removal in applied.removed if partition_of_key(removal[1], plan.shards) == shard]
-    out += [(row, encode_removal(id_, plan.envelope, separate=plan.config.separate)) for row, id_ in own]
-    out.sort(key=lambda entry: entry[0])
-    return [Message(topic, partition_of_key(key, partitions), value, key) for _, (key, value) in out]
+    if own:
+        out = list(zip(applied.items.tolist(), sent, strict=True))
+        out += [(row, encode_removal(id_, plan.envelope, separate=plan.config.separate)) for row, id_ in own]
+        out.sort(key=lambda entry: entry[0])
+        sent = [one for _, one in out]
+    partition = {key: partition_of_key(key, partitions) for key in {key for key, _ in sent}}
+    return [Message(topic, partition[key], value, key) for key, value in sent]
 
 
 def link_messages(
