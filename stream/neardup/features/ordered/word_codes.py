@@ -3,9 +3,9 @@
 A code has 12 bits of hash and 4 of kind. The kind of a word is its length, from which its weight follows; an
 ideograph, a kana and a single digit are words with kinds of their own. So a code says all that an alignment needs.
 
-Two in five words of an English wire have at most three letters, and few different ones. So such words in ASCII, and
-digits that stand alone, are ``SHORT`` different codes, with the upper hashes. They weigh least, and are stored in a
-byte (``neardup.schemes.signatures.word_units``).
+Two in three words of an English wire have at most five letters, and few different ones are most of them. So such words
+in ASCII, and digits that stand alone, are ``SHORT`` different codes, with the upper hashes. They weigh least, and are
+stored in a byte (``neardup.schemes.signatures.word_units``).
 
 - A *word* is a run of letters, digits and the marks on them. An ideograph or a kana is a word.
 - A word has at most ``LETTERS_MAX`` letters: a longer one is cut. In a text without blanks a fixed cut would depend on
@@ -31,8 +31,8 @@ LETTERS_MAX = 10
 # Kinds after the lengths: an ideograph, a kana, a digit that stands alone.
 IDEOGRAPH, KANA, DIGIT = 11, 12, 13
 KIND_BITS = 4
-# Short words have the hashes from ``SHORT_HASH`` on: those of a digit, and so many of one, two and three letters.
-SHORT_HASH, SHORT_COUNTS = 3072, (10, 16, 32, 54)
+# Short words have the hashes from ``SHORT_HASH`` on: those of a digit, and so many of one to five letters.
+SHORT_HASH, SHORT_COUNTS = 1024, (10, 16, 32, 54, 48, 48)
 SHORT = sum(SHORT_COUNTS)
 # The letters of a word whose cuts are counted from its begin.
 _FIXED = 3 * LETTERS_MAX
@@ -40,7 +40,7 @@ _FIXED = 3 * LETTERS_MAX
 _CUT_MASK = np.uint64(3)
 _HIGHEST = np.uint64((1 << 64) - 1)
 # The rules of the cut, of the code, of a seed and of the evidence: a change of any is a new name.
-_RULES = "ordered-4"
+_RULES = "ordered-5"
 # What a code point is: no part of a word, a letter or digit, a digit, an ideograph, a kana, a mark.
 _NONE, _LETTER, _DIGIT, _HAN, _KANA, _MARK = (np.uint8(n) for n in range(6))
 _HAN_RANGES = ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))

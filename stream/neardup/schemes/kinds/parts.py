@@ -219,7 +219,7 @@ def _numbers(evidence: Evidence) -> npt.NDArray[np.int64]:
 
 
 def _ordered(evidence: Evidence, plan: PartPlan) -> Ordered:
-    return restored(evidence.ragged, evidence.starts, _numbers(evidence)[:, 0].copy(), _mask(plan))
+    return restored(evidence.ragged, evidence.starts, _numbers(evidence)[:, 0].copy(), _mask(plan), plan.window)
 
 
 def _spans(parts: npt.NDArray[np.int64], newer: Ordered, older: Ordered) -> npt.NDArray[np.int64]:

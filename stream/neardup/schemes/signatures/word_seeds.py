@@ -17,7 +17,16 @@ from neardup.features.ordered.word_codes import DIGIT, IDEOGRAPH, KANA, WordCode
 from neardup.features.tokens.bags import sorted_sets
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import BASE, derive_seed, mix64
-from neardup.schemes.signatures.word_units import KIND, Ordered, Selected, length_of, packed, selected_positions
+from neardup.schemes.signatures.word_units import (
+    KIND,
+    Ordered,
+    Selected,
+    first_end,
+    least_step,
+    length_of,
+    packed,
+    selected_positions,
+)
 
 # A seed is complete at twelve quarters of a word; a word of so many letters counts as six.
 _SEED_QUARTERS, _LONG = 12, 6
@@ -27,8 +36,6 @@ _ONE = np.uint64(1)
 _UNSELECTED = np.uint64(1 << 63)
 # Seeds are selected by the letters of their words; more letters of a word count for nothing. So many are rare.
 _LETTERS_MAX, _RARE = 7, 13
-# Between two selected seeds there are so many others at least, if the window has more.
-_BETWEEN = 3
 # What two codes must agree in: all bits, or without the length.
 EQUAL_CODES, EQUAL_HASHES = np.uint16(0xFFFF), np.uint16(0xFFF0)
 
@@ -61,7 +68,7 @@ def ordered_units(
     _rank(codes, words.starts, seed_starts, ranks)
     selected, selected_starts = np.empty(len(seeds), np.int64), np.zeros_like(seed_starts)
     _select(ranks, seed_starts, window, selected, selected_starts)
-    return packed(words, Selected(selected, selected_starts), seeds, seed_starts)
+    return packed(words, Selected(selected, selected_starts), seeds, seed_starts, window)
 
 
 def seed_keys(texts: Ordered, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -97,7 +104,7 @@ def _select(ranks, starts, window, out, out_starts):
     at = 0
     for i in range(len(starts) - 1):
         first, count = starts[i], starts[i + 1] - starts[i]
-        low, end = 0, min(window, count)
+        low, end = 0, min(first_end(window), count)
         while low < end:
             chosen = low
             for n in range(low + 1, end):
@@ -105,7 +112,7 @@ def _select(ranks, starts, window, out, out_starts):
                     chosen = n
             out[at] = chosen
             at += 1
-            low, end = chosen + min(_BETWEEN + 1, window), chosen + window + 1
+            low, end = chosen + least_step(window), chosen + window + 1
             if end > count:
                 break
         out_starts[i + 1] = at

@@ -2,11 +2,10 @@
 
 - The code of each word.
 - For each ``_BLOCK`` words but the first ones where they begin, in the text and in the gaps.
-- The selected seeds, as a bit for each word. A text of more than ``LISTED_WORDS`` words has their number and a list of
-  their positions, in order of the seeds: so a long text is searched by the seeds of a short one, and not read.
-- The *gaps*: how many code points stand before each word. Most are one blank, or nothing after an ideograph, and take
-  one bit, 0. A gap of two is 10, the less usual one of nothing and one 110. A longer one is 111 and how much longer
-  than two it is, in Elias' gamma code. Bits are filled from the lowest on.
+- The selected seeds: for each how far it stands from the least place where it may stand, plus one, in ``_step_bits``
+  bits, then a zero. A text of more than ``LISTED_WORDS`` words has their number and a list of their positions, in order
+  of the seeds: so a long text is searched by the seeds of a short one, and not read.
+- The gaps between words (``neardup.schemes.signatures.word_gaps``), whose code begins again with each ``_BLOCK``.
 
 Stored, the codes are a byte for each word, then the second bytes of those that are not short; the other units follow.
 """
@@ -31,32 +30,44 @@ from neardup.features.ordered.word_codes import (
     SHORT_HASH,
     WordCodes,
 )
-from neardup.machine.bits import lowest_bit
 from neardup.machine.compile import inlined, inner, kernel
+from neardup.schemes.signatures.word_gaps import (
+    GAP_BITS,
+    IN_UNIT,
+    UNIT_BITS,
+    UNIT_SIZE,
+    put_bits,
+    put_gap,
+    put_run,
+    take_bits,
+    take_gap,
+    take_run,
+)
 
 # Words of a text from which on its selected seeds are a list.
 LISTED_WORDS = 4096
 _BLOCK_BITS, _BLOCK_UNITS = 8, 4
-_UNIT_BITS, _IN_UNIT = 4, 15
+_IN_BLOCK = (1 << _BLOCK_BITS) - 1
 KIND = np.uint16(0xF)
-_ONE = np.uint64(1)
+# Between two selected seeds there are so many others at least, if the window has more.
+_BETWEEN = 3
 # No word comes before the first one of a text.
 _NO_WORD = np.uint16(0)
 # How many values the upper bits of the hash of a word have that is not short, above its second byte.
 _UPPER = SHORT_HASH >> 8
 _SHORT_CODE, _LOW = np.uint16(SHORT_HASH << KIND_BITS), np.uint16(0xFF)
-# A gap of so many or less has a code of its own.
-_SHORT_GAP = 2
 
 
 class Ordered(NamedTuple):
     """Evidence of n texts: the units, where each text begins in them, and the number of its words (``int64[n]`` each).
-    A text that equals the one before it begins where that does. ``mask`` is what two codes must agree in."""
+    A text that equals the one before it begins where that does. ``mask`` is what two codes must agree in, ``window`` of
+    how many seeds in a row one is selected."""
 
     units: npt.NDArray[np.uint16]
     starts: npt.NDArray[np.int64]
     words: npt.NDArray[np.int64]
     mask: np.uint16
+    window: int
 
 
 class Selected(NamedTuple):
@@ -67,19 +78,20 @@ class Selected(NamedTuple):
 
 
 def packed(
-    words: WordCodes, selected: Selected, seeds: npt.NDArray[np.uint64], seed_starts: npt.NDArray[np.int64]
+    words: WordCodes, selected: Selected, seeds: npt.NDArray[np.uint64], seed_starts: npt.NDArray[np.int64], window: int
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
     """Return the units of n texts, and where each text begins in them, ``int64[n + 1]``; ``seeds`` order the lists."""
-    starts, begins = np.zeros_like(words.starts), np.empty(len(words.starts) - 1, np.int64)
-    _measure(words, selected.starts, starts, begins)
-    units = np.zeros(int(starts[-1]), np.uint16)
-    _pack(words, selected, units, starts)
+    n, last = len(words.starts) - 1, words.starts[1:][np.diff(words.starts) > 0] - 1
+    bits = (UNIT_SIZE + GAP_BITS + 1) * len(words.values) + 2 * int(words.positions[last].sum())
+    room = (bits >> UNIT_BITS) + 2 * len(selected.positions) + 4 * n
+    units, starts, begins = np.zeros(room, np.uint16), np.zeros_like(words.starts), np.empty(n, np.int64)
+    _pack(words, selected, window, units, starts, begins)
     for i in np.flatnonzero(np.diff(words.starts) > LISTED_WORDS).tolist():
         positions = selected.positions[selected.starts[i] : selected.starts[i + 1]]
         order = np.lexsort((positions, seeds[seed_starts[i] : seed_starts[i + 1]][positions]))
         row = np.append(len(positions), positions[order]).astype("<u4").view("<u2")
         units[begins[i] : begins[i] + len(row)] = row
-    return units, starts
+    return units[: starts[-1]].copy(), starts
 
 
 def stored(
@@ -92,20 +104,24 @@ def stored(
 
 
 def restored(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], words: npt.NDArray[np.int64], mask: np.uint16
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    words: npt.NDArray[np.int64],
+    mask: np.uint16,
+    window: int,
 ) -> Ordered:
     """Return the texts of stored bytes: the reverse of ``stored``."""
     units = np.empty(int(words.sum() + (starts[-1] - starts[0] >> 1)), np.uint16)
     begins = np.empty(len(words), np.int64)
     _restore(data, starts, words, _first_bytes(), units, begins)
-    return Ordered(units, begins, words, mask)
+    return Ordered(units, begins, words, mask, window)
 
 
 @functools.cache
 def _first_bytes() -> npt.NDArray[np.uint16]:
     """The bits of a code that its first byte says, ``uint16[256]``: all those of a short word, of others the kind and
     the upper bits of the hash."""
-    kinds = np.repeat([DIGIT, 1, 2, 3], SHORT_COUNTS)
+    kinds = np.repeat([DIGIT, 1, 2, 3, 4, 5], SHORT_COUNTS)
     short = (SHORT_HASH + np.arange(SHORT)) << KIND_BITS | kinds
     kind, upper = np.divmod(np.arange(256 - SHORT), _UPPER)
     table = np.append(short, upper << 8 + KIND_BITS | kind + 1).astype(np.uint16)
@@ -135,9 +151,24 @@ def _selection_at(start, count):
 
 
 @inlined
-def _selection_units(count, held):
-    """How many units the selected seeds of a text of ``count`` words take; a list has ``held``."""
-    return 2 + 2 * held if count > LISTED_WORDS else (count + 15) >> 4
+def least_step(window):
+    """How far the next selected seed is at least: so many seeds after the one before it, or after the begin."""
+    return min(_BETWEEN + 1, window)
+
+
+@inlined
+def _step_bits(window):
+    """How many bits a step from a selected seed to the next one takes."""
+    bits = 1
+    while (window - least_step(window) + 1) >> bits:
+        bits += 1
+    return bits
+
+
+@inlined
+def first_end(window):
+    """Before which seed the first selected one stands."""
+    return min(window, (1 << _step_bits(window)) - 1)
 
 
 @inlined
@@ -161,13 +192,14 @@ def selected_positions(texts, i, out):
             out[at] = listed_position(texts.units, begin, n)
             at += 1
         return at
-    begin = _selection_at(texts.starts[i], count)
-    for n in range(_selection_units(count, 0)):
-        bits = np.uint64(texts.units[begin + n])
-        while bits:
-            out[at] = np.int32((n << 4) + np.int64(lowest_bit(bits)))
-            at += 1
-            bits &= bits - _ONE
+    size, least = _step_bits(texts.window), least_step(texts.window)
+    bit, low = _selection_at(texts.starts[i], count) << UNIT_BITS, -1
+    step = take_bits(texts.units, bit, size)
+    while step:
+        out[at] = np.int32(low + step)
+        low = out[at] + least - 1
+        at, bit = at + 1, bit + size
+        step = take_bits(texts.units, bit, size)
     return at
 
 
@@ -191,118 +223,80 @@ def _unusual(gap, before):
 
 
 @inlined
-def _gap_length(gap):
-    """How many bits a gap takes."""
-    if gap <= _SHORT_GAP:
-        return 3 if gap == 0 else gap
-    bits = 4
-    while (gap - _SHORT_GAP) >> ((bits >> 1) - 1):
-        bits += 2
-    return bits
-
-
-@inlined
-def _put_bits(units, bit, count, number):
-    for n in range(count):
-        units[(bit + n) >> _UNIT_BITS] |= np.uint16((number >> n & 1) << (bit + n & _IN_UNIT))
-    return bit + count
-
-
-@inlined
-def _put_gap(units, bit, gap):
-    """Write a gap from a bit on, over zeros; return where the next one is written."""
-    if gap <= _SHORT_GAP:
-        return bit + 1 if gap == 1 else _put_bits(units, bit, 2, 1) if gap == 2 else _put_bits(units, bit, 3, 3)
-    longer, digits = gap - _SHORT_GAP, (_gap_length(gap) - 4) >> 1
-    bit = _put_bits(units, bit, 3, 7)
-    bit = _put_bits(units, bit + digits, 1, 1)
-    return _put_bits(units, bit, digits, longer)
-
-
-@inlined
-def _is_set(units, bit):
-    return units[bit >> _UNIT_BITS] >> (bit & _IN_UNIT) & 1
-
-
-@inlined
-def _take_gap(units, bit):
-    """Return the gap that is written from a bit on, and where the next one is."""
-    ones = 0
-    while ones < 3 and _is_set(units, bit):
-        ones, bit = ones + 1, bit + 1
-    if ones < 3:
-        return (ones + 1) % 3, bit + 1
-    digits = 0
-    while not _is_set(units, bit):
-        digits, bit = digits + 1, bit + 1
-    longer = np.int64(1) << digits
-    for n in range(digits):
-        longer |= np.int64(_is_set(units, bit + 1 + n)) << n
-    return longer + _SHORT_GAP, bit + 1 + digits
-
-
-@inlined
 def _gap_before(words, k, end, before):
     """Return the gap before word k, what it is coded as after a word of a kind that ends there, and its kind."""
     gap = np.int64(words.values[k] >> POSITION_SHIFT) - end
     return gap, _unusual(gap, before), np.uint16(words.values[k]) & KIND
 
 
-@kernel("WordCodes, i64[], i64[], i64[]")
-def _measure(words, selected_starts, starts, begins):
-    """Write where the units of each text begin, and where those of its selected seeds do."""
+@kernel("WordCodes, Selected, i64, u16[], i64[], i64[]")
+def _pack(words, selected, window, units, starts, begins):
+    """Write all but the lists of texts that have one, over zeros, and where each text and its selected seeds begin."""
     for i in range(len(begins)):
         first, count = words.starts[i], words.starts[i + 1] - words.starts[i]
-        end, before, bits = np.int64(0), _NO_WORD, 0
-        for k in range(first, first + count):
-            gap, coded, before = _gap_before(words, k, end, before)
-            end += gap + length_of(before)
-            bits += _gap_length(coded)
+        seeds, held = selected.starts[i], selected.starts[i + 1]
+        own = units[starts[i] :]
         begins[i] = _selection_at(starts[i], count)
-        size = _selection_units(count, selected_starts[i + 1] - selected_starts[i])
-        starts[i + 1] = begins[i] + size + ((bits + _IN_UNIT) >> _UNIT_BITS)
-
-
-@kernel("WordCodes, Selected, u16[], i64[]")
-def _pack(words, selected, units, starts):
-    """Write all but the lists of texts that have one."""
-    for i in range(len(starts) - 1):
-        first, count = words.starts[i], words.starts[i + 1] - words.starts[i]
-        start, seeds = starts[i], _selection_at(starts[i], count)
-        held = selected.starts[i + 1] - selected.starts[i]
-        bit = (seeds - start + _selection_units(count, held)) << _UNIT_BITS
-        end, before = np.int64(0), _NO_WORD
+        bit, size, low = (begins[i] - starts[i]) << UNIT_BITS, _step_bits(window), -1
+        if count > LISTED_WORDS:
+            bit += (2 + 2 * (held - seeds)) << UNIT_BITS
+        else:
+            for n in range(seeds, held):
+                bit = put_bits(own, bit, size, selected.positions[n] - low)
+                low = selected.positions[n] + least_step(window) - 1
+            bit += size
+        end, before, run = np.int64(0), _NO_WORD, 0
         for k in range(count):
-            if k and k & ((1 << _BLOCK_BITS) - 1) == 0:
-                at = start + count + _BLOCK_UNITS * ((k >> _BLOCK_BITS) - 1)
-                _put_number(units, at, end)
-                _put_number(units, at + 2, bit)
-            units[start + k] = np.uint16(words.values[first + k])
+            if k & _IN_BLOCK == 0:
+                if run:
+                    bit, run = put_run(own, bit, run), 0
+                if k:
+                    at = count + _BLOCK_UNITS * ((k >> _BLOCK_BITS) - 1)
+                    _put_number(own, at, end)
+                    _put_number(own, at + 2, bit)
+            own[k] = np.uint16(words.values[first + k])
             gap, coded, before = _gap_before(words, first + k, end, before)
             end += gap + length_of(before)
-            bit = _put_gap(units[start:], bit, coded)
-        if count <= LISTED_WORDS:
-            for n in range(selected.starts[i], selected.starts[i + 1]):
-                position = selected.positions[n]
-                units[seeds + (position >> _UNIT_BITS)] |= np.uint16(1 << (position & _IN_UNIT))
+            if coded == 1:
+                run += 1
+            else:
+                bit, run = put_gap(own, put_run(own, bit, run), coded), 0
+        if run:
+            bit = put_run(own, bit, run)
+        starts[i + 1] = starts[i] + ((bit + IN_UNIT) >> UNIT_BITS)
+
+
+@inner
+def _gaps_at(texts, i):
+    """The bit where the gaps of a text begin in its units."""
+    units, count = texts.units[texts.starts[i] :], texts.words[i]
+    bit = _selection_at(0, count) << UNIT_BITS
+    if count > LISTED_WORDS:
+        return bit + ((2 + 2 * selected_list(texts, i)[1]) << UNIT_BITS)
+    size = _step_bits(texts.window)
+    while take_bits(units, bit, size):
+        bit += size
+    return bit + size
 
 
 @kernel("const Ordered, i64[], i64[], i64[], i64[]")
 def _positions(texts, rows, words, begins, ends):
     for n in range(len(rows)):
         i, k = rows[n], words[n] >> _BLOCK_BITS << _BLOCK_BITS
-        units, count = texts.units[texts.starts[i] :], texts.words[i]
-        end, before = np.int64(0), _NO_WORD
+        units, end, before, run = texts.units[texts.starts[i] :], np.int64(0), _NO_WORD, np.int64(-1)
         if k:
-            at = count + _BLOCK_UNITS * ((k >> _BLOCK_BITS) - 1)
+            at = texts.words[i] + _BLOCK_UNITS * ((k >> _BLOCK_BITS) - 1)
             end, bit, before = _number(units, at), _number(units, at + 2), units[k - 1] & KIND
         else:
-            held = selected_list(texts, i)[1] if count > LISTED_WORDS else np.int64(0)
-            bit = (_selection_at(0, count) + _selection_units(count, held)) << _UNIT_BITS
+            bit = _gaps_at(texts, i)
         begin = end
         for at in range(k, words[n] + 1):
-            gap, bit = _take_gap(units, bit)
-            begin = end + _unusual(gap, before)
+            if run < 0:
+                run, bit = take_run(units, bit)
+            coded, run = np.int64(1), run - 1
+            if run < 0:
+                coded, bit = take_gap(units, bit)
+            begin = end + _unusual(coded, before)
             before = units[at] & KIND
             end = begin + length_of(before)
         begins[n], ends[n] = begin, end
