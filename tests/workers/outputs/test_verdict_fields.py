@@ -75,7 +75,7 @@ def test_an_added_field_is_described(found: dict[str, Any]) -> None:
 def test_the_keys_of_events_and_versions_keep_their_order() -> None:
     """Place, whether it repeats and the times stand where they stood before the table."""
     row = StoredRow(0, b"a", 0, b"", b"", 0, 0, 0, None, None, None, None)
-    assert list(verdict_of(row._asdict(), None)) == [
+    assert list(verdict_of(row, None)) == [
         "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "against", "said",
         "new_numbers", "signal", "new", "place", "repeated",
         "late", "time", "date", "source", "url", "title",

@@ -281,7 +281,8 @@ class Ledger(Readings):
         """Return the hours, as ``repeating`` does, that the open step has made such hours."""
         readings = []
         for (kind, key), before in self._before.items():
-            if kind == "account" and key[1] != ALL_HOURS and not (before and is_repeated(before)):
+            # An account of no source repeats nothing.
+            if kind == "account" and key[0] and key[1] != ALL_HOURS and not (before and is_repeated(before)):
                 readings.append(self._repeated(key[1], key[0]))
         return [one for one in readings if one is not None]
 

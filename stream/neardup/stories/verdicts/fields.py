@@ -320,6 +320,11 @@ def verdicts_of(
     return out
 
 
+def are_plain(verdicts: Verdicts) -> bool:
+    """Whether all verdicts say that a document is an original, and no more, as most of a stream do."""
+    return bool(_rows_with_more(verdicts, np.empty(len(verdicts.statuses), np.int64)) == 0)
+
+
 @kernel("Verdicts, i64[]", direct=True)
 def _rows_with_more(verdicts, rows):
     """Fill ``rows`` with the verdicts that say more than that a document is an original; return how many there are."""

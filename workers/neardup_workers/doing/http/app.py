@@ -29,7 +29,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from neardup.documents.document import Pair
 from neardup.documents.ids import full_id
 from neardup.pairs.explanations.passages import passages
-from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.fields import FIELDS, rounded
 from neardup_workers.doing.http.access.guard import check_collection, holder_of
 from neardup_workers.doing.http.answers.delivery import delivered
@@ -46,7 +45,7 @@ from neardup_workers.doing.http.problems import about, json_response, problem
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.store import extra
-from neardup_workers.outside.store.answers import SHOWN, Answer, pair_values
+from neardup_workers.outside.store.answers import Answer, pair_values
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.log import StoreFull
 from neardup_workers.outside.store.reading import StoreReader
@@ -187,17 +186,16 @@ def refused(service: Service, reason: str, text: str = "") -> Response:
 
 def answer_values(answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON values; the answer of a lookup has no verdict."""
-    pairs = list(map(pair_values, answer.pairs))
-    if not answer.verdict:
-        return {"id": answer.id, "added": False, "pairs": pairs, **named_collection(answer.collection)}
-    return {
-        "id": answer.id,
-        "added": True,
-        **{name: answer.verdict[name] for name in SHOWN},
-        **{name: rounded(answer.verdict[name]) for name in _FRACTIONS},
-        "pairs": pairs,
-        **named_collection(answer.collection),
-    }
+    values = {"id": answer.id, "added": bool(answer.verdict), **answer.verdict}
+    if answer.verdict:
+        del values["time"], values["date"]
+        for name in _FRACTIONS:
+            if values[name] is not None:
+                values[name] = rounded(values[name])
+    values["pairs"] = list(map(pair_values, answer.pairs))
+    if answer.collection:
+        values["collection"] = answer.collection
+    return values
 
 
 def path_of(request: Request) -> list[str]:

@@ -17,12 +17,15 @@ from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.rows import LATE, StoredRow, values_of_more
 
 # What an event and a stored version show of a document, in this order; an answer shows it without the times.
-_ALL = (
+_NOTHING: dict[str, Any] = dict.fromkeys((
     *(name for name in NAMES if name != "late"), "place", "repeated", "late", "time", "date", "source", "url", "title",
+))  # fmt: skip
+# What is read of a row, by name or in its place.
+_READ = (
+    "status", "answered", "flags", "more", "time", "date", "similarity", "cluster", "related", "previous", "matched",
+    "place", "source", "url", "title",
 )  # fmt: skip
-SHOWN = tuple(name for name in _ALL if name not in ("time", "date"))
-_AS_STORED = tuple(name for name in SHOWN if name in StoredRow._fields)
-_stored, _NOTHING = itemgetter(*_AS_STORED), dict.fromkeys(_ALL)
+_by_name, _in_place = itemgetter(*_READ), itemgetter(*map(StoredRow._fields.index, _READ))
 
 
 class Answer(NamedTuple):
@@ -42,23 +45,23 @@ class Answer(NamedTuple):
 
 
 def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
-    """Return what is shown of a document: ``SHOWN``, with its ``time`` and ``date`` in seconds.
+    """Return what is shown of a document, with its ``time`` and ``date`` in seconds.
 
     Args:
-        row: the columns of a ``StoredRow`` by name.
+        row: a ``StoredRow``, or its columns by name.
         duplicate_of: the id of its original.
     """
-    return {
-        **_NOTHING,
-        **dict(zip(_AS_STORED, _stored(row), strict=True)),
-        "status": STATUSES[row["answered"]],
-        "duplicate_of": duplicate_of,
-        "repeated": row["status"] == UNCHANGED,
-        "late": bool(row["flags"] & LATE),
-        **values_of_more(row["more"]),
-        "time": row["time"] / MICROSECONDS,
-        "date": None if row["date"] is None else row["date"] / MICROSECONDS,
-    }
+    status, answered, flags, more, time, date, *values = (_in_place if type(row) is StoredRow else _by_name)(row)
+    shown = _NOTHING.copy()  # and one value after the other: each document has these
+    shown["similarity"], shown["cluster"], shown["related"], shown["previous"], shown["matched"] = values[:5]
+    shown["place"], shown["source"], shown["url"], shown["title"] = values[5:]
+    shown["status"], shown["duplicate_of"], shown["repeated"] = STATUSES[answered], duplicate_of, status == UNCHANGED
+    shown["late"], shown["time"] = flags & LATE > 0, time / MICROSECONDS
+    if date is not None:
+        shown["date"] = date / MICROSECONDS
+    if more is not None:
+        shown.update(values_of_more(more))
+    return shown
 
 
 def newest(id_: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:

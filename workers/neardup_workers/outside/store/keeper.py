@@ -351,7 +351,7 @@ class Keeper:
         for one in losses:
             self.losses.add(*one)
         self.canaries.after(documents, batch)
-        verdicts = [verdict_of(row._asdict(), None if row.original is None else next(originals)) for row in rows]
+        verdicts = [verdict_of(row, None if row.original is None else next(originals)) for row in rows]
         return [
             Answer(document.id, None, verdict, near_of, collection=document.collection or None)
             for document, verdict, near_of in zip(documents, verdicts, near, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
@@ -24,6 +24,7 @@ from neardup.stories.verdicts.fields import (
     MESSAGE_FIELDS,
     NAMES,
     Verdicts,
+    are_plain,
     blank_verdicts,
     join_verdicts,
     none_of,
@@ -183,6 +184,30 @@ def stored_rows(
 ) -> list[StoredRow]:  # fmt: skip
     """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged version has the answer
     of the version before, which ``row_at`` returns by its place."""
+    first = decided.first_place
+    # Slices of bytes: an array for each row would take longer than the rest of it.
+    ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
+    contents, width = batch.contents.astype("<u8", copy=False).tobytes(), batch.fixed.shape[1]
+    parts = enumerate(pairwise(batch.ragged_starts.tolist()))
+    columns = {
+        **(_PLAIN if are_plain(decided.verdicts) else _said_columns(decided, decisions, row_at)),
+        "cluster": decided.verdicts.clusters.tolist(),
+        "place": range(first, first + batch.size),
+        "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
+        "time": batch.times.tolist(),
+        "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
+        "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
+        "gone": repeat(0),
+        "date": [None if date == _NO_TIME else date for date in dates.tolist()],
+        **dict(zip(("source", "url", "title"), zip(*shown, strict=True), strict=True)),
+    }
+    return list(map(_new_row, zip(*_in_order(columns), strict=False)))  # some repeat without an end
+
+
+def _said_columns(
+    decided: Decided, decisions: Decisions, row_at: Callable[[int], StoredRow | None]
+) -> dict[str, Iterable[Any]]:
+    """Return what verdicts say, as columns of rows."""
     verdicts, first = decided.verdicts, decided.first_place
     values = dict(zip(NAMES, values_of(verdicts, decided.ids, decided.new), strict=True))
     statuses, originals = verdicts.statuses.tolist(), verdicts.originals.tolist()
@@ -202,29 +227,16 @@ def stored_rows(
         else:
             row = row_at(before)
             answered[n], related[n] = (0, None) if row is None else (row.answered, row.related)
-    # Slices of bytes: an array for each row would take longer than the rest of it.
-    ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
-    contents, width = batch.contents.astype("<u8", copy=False).tobytes(), batch.fixed.shape[1]
-    parts = enumerate(pairwise(batch.ragged_starts.tolist()))
-    columns = {
+    return {
         **values,
-        "place": range(first, first + batch.size),
-        "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
-        "time": batch.times.tolist(),
-        "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
-        "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
         "status": statuses,
         "answered": answered,
         "original": places,
-        "gone": repeat(0),
         "flags": [
             EQUAL * bits[0] + LATE * bits[1] for bits in zip(verdicts.equal.tolist(), values["late"], strict=True)
         ],
-        "date": [None if date == _NO_TIME else date for date in dates.tolist()],
-        **dict(zip(("source", "url", "title"), zip(*shown, strict=True), strict=True)),
         "more": list(map(_more_of, zip(*map(values.__getitem__, _MORE_NAMES), strict=True))),
     }
-    return list(map(_new_row, zip(*_in_order(columns), strict=False)))  # some repeat without an end
 
 
 def _more_of(values: tuple[Any, ...]) -> str | None:
@@ -236,6 +248,14 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
     """Return values of ``MORE`` as they are stored, without those that are none."""
     values = {name: value for name, value in values.items() if value is not None}
     return orjson.dumps(values).decode() if values else None
+
+
+# What ``_said_columns`` returns of plain verdicts: those that are originals, and say no more.
+_PLAIN: dict[str, Iterable[Any]] = {
+    **dict.fromkeys(("original", "similarity", "related", "previous", "matched"), repeat(None)),
+    **dict.fromkeys(("status", "answered", "flags"), repeat(0)),
+    "more": repeat(encoded_more({field.name: False for field in MORE if field.kind == "flag"})),
+}
 
 
 def values_of_more(more: str | None) -> dict[str, Any]:

@@ -265,7 +265,7 @@ class Follower:
         if isinstance(row, int):
             refused = "refused" if line.fields["status"] == STATUSES[REFUSED] else None
             return Resolved(Answer(id_, refused, collection=collection), row)
-        verdict = verdict_of(row._asdict(), line.fields.get("duplicate_of"))
+        verdict = verdict_of(row, line.fields.get("duplicate_of"))
         pairs = self._reader.earlier(row.id) if with_pairs else ()
         return Resolved(Answer(id_, None, verdict, pairs, collection=collection))
 
