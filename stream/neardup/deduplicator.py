@@ -376,10 +376,11 @@ class Deduplicator:
                 if self._now is not None:
                     signed = signed._replace(batch=without_future(signed.batch, self._now(), unread))
                 if signed.refusals:
+                    with self._lock:
+                        self.refused += len(signed.refusals)
                     refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
                 first += len(part)
                 with self._lock:
-                    self.refused += len(signed.refusals)
                     answers += answer(part, signed)
                     if self._bands is not None:
                         self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)

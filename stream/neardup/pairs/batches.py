@@ -334,14 +334,15 @@ def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Item
     if config.separate or not SCHEMES[config.scheme].banded:
         return table_items(batch, bucket_keys(batch, config))
     items = _blank_items(batch, config.tuning.bands * len(batch.times), 0, used)
-    fill_banded(batch, config, items)
+    fill_banded(*banded(batch, config, items))
     return items
 
 
-def fill_banded(batch: Batch, config: Config, items: Items) -> None:
-    """Fill in the items of a batch, which are of its columns; of a banded scheme without collections."""
+def banded(batch: Batch, config: Config, items: Items) -> tuple[Any, ...]:
+    """Return the arguments of ``fill_banded`` for items of the columns of a batch; none if they have other keys."""
     plan: Any = config.plan
-    _fill_banded(batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6])
+    is_banded = SCHEMES[config.scheme].banded and not config.separate
+    return (batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6]) if is_banded else ()
 
 
 def table_items(batch: Batch, keys: Keys) -> Items:
@@ -365,7 +366,7 @@ def _blank_items(batch: Batch, keys: int, payloads: int, used: Items | None = No
 
 
 @kernel("const Batch, u64[], u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)
-def _fill_banded(batch, seeds, kinds, keys, starts, added, payloads, contents):
+def fill_banded(batch, seeds, kinds, keys, starts, added, payloads, contents):
     """Fill in the items of a batch whose keys are those of the bands of its fixed part."""
     starts[0] = 0
     for i in range(len(kinds)):

@@ -6,6 +6,7 @@ functions are pure.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,9 +19,9 @@ from neardup.documents.ids import bare_ids, collections_of, strings_at
 from neardup.machine.compile import inlined, kernel
 from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
-from neardup.schemes.interface import ONE_SIGNAL, AnyScheme, Common, Evidence, Plan, Shared, joined_shared
+from neardup.schemes.interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
-from neardup.window import NO_TIME, BandTable, Candidates
+from neardup.window import NO_TIME, BandTable
 from neardup.window.counters import NEAR_DOCUMENTS, NEAR_PAIRS
 from neardup.window.views import name_pairs
 
@@ -36,13 +37,23 @@ class Judged(NamedTuple):
 
     ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``keys`` (``int32[m]``): how many keys are
     common. Identical content has similarity 1 and at least 1 common key. ``signals`` (``uint8[m]``): the one that makes
-    the pair, 0 for the text; empty where the scheme has one.
+    the pair, 0 for the text; empty where the scheme has one. ``pairs`` are the pairs, in order (``int64[k]``);
+    ``is_near`` (``bool[m]``) which are pairs by ``text_min`` or a signal; ``is_cut``: a probe left candidates out.
     """
 
     is_pair: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]
     keys: npt.NDArray[np.int32]
-    signals: npt.NDArray[np.uint8] = ONE_SIGNAL
+    signals: npt.NDArray[np.uint8]
+    pairs: npt.NDArray[np.int64]
+    is_near: npt.NDArray[np.bool_]
+    is_cut: bool
+
+
+# ``Judged(...)`` and others without a call of Python, which takes three times as long.
+_new_judged = functools.partial(tuple.__new__, Judged)
+# What ``judge`` counts in, where it counts nothing.
+_UNCOUNTED = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 class Matches(NamedTuple):
@@ -67,7 +78,7 @@ class Matches(NamedTuple):
             return []
         columns = self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()
         if self.collections is None and self.shared is None and self.signals is None:
-            return list(map(Pair, *columns))
+            return list(map(_new_pair, zip(*columns, strict=True)))
         nothing = [None] * len(self.older)
         relations = nothing if self.shared is None else relations_of(self.shared, self.older)
         return list(map(CollectionPair, *columns, self.collections or nothing, relations, self.signal_names()))
@@ -96,6 +107,7 @@ class Matches(NamedTuple):
         )
 
 
+_new_pair, _new_matches = functools.partial(tuple.__new__, Pair), functools.partial(tuple.__new__, Matches)
 _NO_TIMES = np.empty(0, np.int64)
 NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
 
@@ -119,6 +131,7 @@ def joined(parts: Sequence[Matches]) -> Matches:
 def judge(
     common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int, *, exact_score: bool,
     text_min: float | None = None,
+    of: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]] = _UNCOUNTED,
 ) -> Judged:  # fmt: skip
     """Decide which of m candidates are pairs.
 
@@ -136,69 +149,53 @@ def judge(
         shared_min: least number of common keys, at least 1.
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
         text_min: similarity from which the text makes a pair and no other signal does, by default ``score_min``.
+        of: the columns ``items`` and ``uncompared`` of the ``Candidates``, and the state of their table, where the
+            near ones of different contents are counted, and their items.
     """
-    similarity, related, is_pair = np.empty(m := len(identical)), np.empty(m, np.bool_), np.empty(m, np.bool_)
-    keys, greatest = np.empty(m, np.int32), _greatest(score_min, exact_score)
-    columns = common.keys, common.conditions, common.similarity, identical
-    _judge(*columns, score_min, greatest, shared_min, related, similarity, keys, is_pair)
-    if not len(common.signals):
-        return Judged(is_pair, similarity, keys)
-    by_text = identical | (similarity >= (score_min if text_min is None else text_min))
-    signals = np.where(by_text | ~related, np.uint8(0), common.signals)
-    return Judged(is_pair | (signals > 0), by_signal(common, similarity, signals), keys, signals)
+    m, out = len(identical), common.signals
+    if len(out):
+        out = np.empty(m, np.uint8)
+    is_pair, similarity, keys = np.empty(m, np.bool_), np.empty(m), np.empty(m, np.int32)
+    pairs, is_near = np.empty(m, np.int64), np.empty(m, np.bool_)
+    bounds = score_min, score_min if text_min is None else text_min, _greatest(score_min, exact_score), shared_min
+    count, is_cut = _judge(common, identical, *of, *bounds, is_pair, similarity, keys, out, pairs, is_near)
+    return _new_judged((is_pair, similarity, keys, out, pairs if count == m else pairs[:count], is_near, is_cut))
 
 
 @kernel(
-    "const i32[], const bool[], const f64[], const bool[], f64, f64, i64, bool[], f64[], i32[], bool[]",
+    "const Common, const bool[], const i32[], const i32[], i64[], f64, f64, f64, i64, "
+    "bool[], f64[], i32[], u8[], i64[], bool[]",
     locked=True,
     direct=True,
 )
-def _judge(keys, conditions, measured, identical, least, greatest, shared_min, related, similarity, counts, pairs):
-    """Fill in the columns of ``Judged``, and which candidates have what the scheme asks for; ``least`` is the least
-    similarity of a pair, ``greatest`` the greatest of different contents."""
-    for i in range(len(keys)):
-        related[i] = conditions[i] and keys[i] >= shared_min
-        similarity[i] = 1.0 if identical[i] else greatest if measured[i] > greatest else measured[i]
-        # Contents that are equal agree in every key; some schemes have none for so small a content.
-        counts[i] = max(keys[i], np.int32(1)) if identical[i] else keys[i]
-        pairs[i] = (related[i] or identical[i]) and similarity[i] >= least
-
-
-class Near(NamedTuple):
-    """Which of m candidates are pairs, in order (``int64[k]``); which are by the least score of the configuration, or
-    by a signal (``bool[m]``); and whether a probe left candidates out."""
-
-    pairs: npt.NDArray[np.int64]
-    is_near: npt.NDArray[np.bool_]
-    is_cut: bool
-
-
-def near_of(judged: Judged, found: Candidates, score_min: float, state: npt.NDArray[np.int64]) -> Near:
-    """Return which of the candidates that were found are near, and count those of different contents, and their items,
-    in the state of a table; ``score_min`` is the least score."""
-    rows, is_near = np.empty(m := len(found.items), np.int64), np.empty(m, np.bool_)
-    columns = judged.is_pair, judged.similarity, judged.signals, found.items, found.identical, found.uncompared
-    count, is_cut = _near(*columns, score_min, rows, is_near, state)
-    return Near(rows[:count], is_near, is_cut)
-
-
-@kernel(
-    "const bool[], const f64[], const u8[], const i32[], const bool[], const i32[], f64, i64[], bool[], i64[]",
-    locked=True,
-    direct=True,
-)
-def _near(pairs, similarity, signals, items, identical, uncompared, score_min, rows, is_near, state):
+def _judge(
+    common, identical, items, uncompared, state, least, text_least, greatest, shared_min,
+    pairs, similarity, keys, signals, rows, is_near,
+):  # fmt: skip
+    """Fill in the columns of ``Judged``; return how many pairs there are, and whether a probe was cut. ``greatest`` is
+    the greatest similarity of different contents."""
     count, last, is_cut = 0, np.int32(-1), False
-    for i in range(len(pairs)):
+    for i in range(len(identical)):
+        related, measured = common.conditions[i] and common.keys[i] >= shared_min, min(common.similarity[i], greatest)
+        similarity[i] = 1.0 if identical[i] else measured
+        # Contents that are equal agree in every key; some schemes have none for so small a content.
+        keys[i] = max(common.keys[i], np.int32(1)) if identical[i] else common.keys[i]
+        pairs[i] = (related or identical[i]) and similarity[i] >= least
+        is_near[i] = pairs[i] and similarity[i] >= text_least
+        if len(signals):
+            by_text = identical[i] or similarity[i] >= text_least
+            signals[i] = np.uint8(0) if by_text or not related else common.signals[i]
+            if signals[i] > 0:
+                pairs[i], is_near[i], similarity[i] = True, True, min(common.strengths[i], ESTIMATE_MAX)
         if pairs[i]:
             rows[count] = i
             count += 1
-        is_cut |= uncompared[i] != 0
-        is_near[i] = (pairs[i] and similarity[i] >= score_min) or (len(signals) > 0 and signals[i] > 0)
-        if is_near[i] and not identical[i]:
-            state[NEAR_PAIRS] += 1
-            state[NEAR_DOCUMENTS] += items[i] != last
-            last = items[i]
+        if len(state):
+            is_cut |= uncompared[i] != 0
+            if is_near[i] and not identical[i]:
+                state[NEAR_PAIRS] += 1
+                state[NEAR_DOCUMENTS] += items[i] != last
+                last = items[i]
     return count, is_cut
 
 
@@ -374,18 +371,15 @@ def named(
         batch: that was matched.
         items: the item of each pair.
         slots: the number of its other document in the table.
-        known: the fields of ``Matches`` from ``similarity`` on.
+        known: all fields of ``Matches`` from ``similarity`` on.
         separate: ids are full ids, of collections.
     """
-    bounds, older_times, newer_times = (
-        np.empty((4, m := len(items)), np.int64),
-        np.empty(m, np.int64),
-        np.empty(m, np.int64),
-    )
+    bounds, m = np.empty((4, len(items)), np.int64), len(items)
+    older_times, newer_times = np.empty(m, np.int64), np.empty(m, np.int64)
     turned = name_pairs(table.store, slots, items, batch.id_starts, batch.times, bounds, older_times, newer_times)
     first, end, begin, last = bounds.tolist()
     older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
-    arrived = Matches(older, newer, older_times, newer_times, *known)
+    arrived = _new_matches((older, newer, older_times, newer_times, *known))
     matches = orient(arrived) if turned else arrived
     return matches.within_collections() if separate else matches
 

@@ -19,7 +19,7 @@ from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.batches import Batch, removal_batch, table_items
 from neardup.pairs.comparing import NO_LEADS, NO_ROWS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
-from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, near_of, shared_of
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
 from neardup.schemes.config import Config, is_weighted
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys
@@ -49,6 +49,10 @@ class Slice(NamedTuple):
     leads: Leads
     end: int
     probed: npt.NDArray[np.int32]
+
+
+# Calls of the named tuples themselves take three times as long.
+_new_slice, _new_evidence = functools.partial(tuple.__new__, Slice), functools.partial(tuple.__new__, Evidence)
 
 
 @functools.lru_cache(maxsize=16)
@@ -95,7 +99,9 @@ class Matcher:
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._own: StreamRows | None = None  # of the last call of ``slices``; and once they are read, to fill again
         self._used: StreamRows | None = None
-        self._fills_again = self.scheme.banded and not config.separate
+        self.step = step(self.table)
+        self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
+        self._separate = config.separate
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
@@ -116,7 +122,7 @@ class Matcher:
         """
         used, self._used = self._used, None  # a call before the last slice makes its own
         rows = stream_rows(batch, self.config, removals, references, used)
-        self._own = rows if self._fills_again and removals is None else None
+        self._own = rows if rows.again and removals is None else None
         return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
     def slices_of(
@@ -169,39 +175,39 @@ class Matcher:
     def _judged(self, read: StreamRows, candidates: Candidates, *, leads: bool, is_named: bool) -> Slice:
         """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
         for."""
-        probed, every_slot, *_, end = candidates
-        batch = read.batch
-        common = self.common(batch, candidates.items, candidates.slots)
+        probed, every_slot, identical, uncompared, end = candidates
+        batch, config, losses = read.batch, self.config, NO_LOSSES
+        common = self.common(batch, probed, every_slot)
         judged = judge(
-            common, candidates.identical, self.score_min, self.config.buckets_shared_min,
-            exact_score=self.config.tuning.exact_score, text_min=self.config.tuning.score_min,
+            common, identical, self.score_min, config.buckets_shared_min, exact_score=self._exact_score,
+            text_min=self._text_min, of=(probed, uncompared, self.table.store.state),
         )  # fmt: skip
-        score_min, losses = self.config.tuning.score_min, NO_LOSSES
-        near = near_of(judged, candidates, score_min, self.table.store.state)
-        if near.is_cut:
-            losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, near.is_near)
-            self.table.count_missed(losses.missed, lone_of(candidates.items, near.is_near, losses))
-        rows = self._usable(near.pairs, read, candidates)
-        met = self._usable(may_lead(self.config, common, judged), read, candidates) if leads else NO_ROWS
-        chosen: Any = slice(None) if len(rows) == len(candidates.items) else rows  # mostly all, and a slice costs less
-        items, slots, shared = candidates.items[chosen], candidates.slots[chosen], None
+        _, similarity, keys, signals, rows, is_near, is_cut = judged
+        if is_cut:
+            losses = losses_of(probed, every_slot, uncompared, is_near)
+            self.table.count_missed(losses.missed, lone_of(probed, is_near, losses))
+        rows = self._usable(rows, read, candidates)
+        met = self._usable(may_lead(config, common, judged), read, candidates) if leads else NO_ROWS
+        items, slots, shared = probed, every_slot, None
+        if len(rows) != len(probed):
+            items, slots, identical, similarity = probed[rows], every_slot[rows], identical[rows], similarity[rows]
+            keys, signals = keys[rows], signals[rows] if len(signals) else signals
         if self.scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
-            shared = shared_of(self.scheme, *sides, candidates.identical[chosen], self.config.plan)
-        signals = judged.signals[chosen] if len(judged.signals) else None
-        known: tuple[Any, ...] = judged.similarity[chosen], judged.keys[chosen], shared, None, signals
+            shared = shared_of(self.scheme, *sides, identical, config.plan)
+        known: tuple[Any, ...] = similarity, keys, shared, None, signals if len(signals) else None
         if is_named or shared is not None:
-            pairs = named(self.table, batch, items, slots, known, separate=self.config.separate)
+            pairs = named(self.table, batch, items, slots, known, separate=self._separate)
         else:
             pairs = Matches([], [], *NO_MATCHES[2:4], *known)
-        if not len(met):
-            return Slice(pairs, items, slots, losses, NO_LEADS, end, probed)
-        every = Leads(probed, every_slot, judged.similarity, judged.keys)
-        return Slice(pairs, items, slots, losses, self._leads(batch, every.select(met)), end, probed)
+        found = NO_LEADS
+        if len(met):
+            found = self._leads(batch, Leads(probed, every_slot, judged.similarity, judged.keys).select(met))
+        return _new_slice((pairs, items, slots, losses, found, end, probed))
 
     def _usable(self, rows: npt.NDArray[np.int64], read: StreamRows, candidates: Candidates) -> npt.NDArray[np.int64]:
         """Those of some candidates, by their positions, that may be pairs or leads."""
-        if len(rows) and self.config.separate:  # two keys of different collections share a chain with probability 2^-41
+        if len(rows) and self._separate:  # two keys of different collections share a chain with probability 2^-41
             ids = read.batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows])
             rows = rows[same_collection(*ids)]
         return rows if read.references is None else rows[~read.references[candidates.items[rows]]]
@@ -216,7 +222,7 @@ class Matcher:
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table."""
-        common = self.scheme.common_in(self.table, slots, batch.evidence, items, self.config.plan)
+        common = self.scheme.common_in(self.table, slots, _new_evidence(batch[4:]), items, self.config.plan)
         if common is not None:
             return common
         parts = []
@@ -256,7 +262,7 @@ class Matcher:
 
 def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
     """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
-    with step(matcher.table) if add else nullcontext():
+    with matcher.step if add else nullcontext():
         return matcher.match(batch, add=add)
 
 

@@ -18,7 +18,7 @@ Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 201
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from neardup.pairs.batches import (
     CONTENT_HALF,
     MICROSECONDS,
     Batch,
+    banded,
     batch_items,
     fill_banded,
     id_hashes,
@@ -152,12 +153,14 @@ def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uin
 
 class StreamRows(NamedTuple):
     """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), the items of a
-    table that holds them all, and which of them are compared with nothing (``bool[n]``; ``None``: none)."""
+    table that holds them all, and which of them are compared with nothing (``bool[n]``; ``None``: none). ``again`` are
+    the arguments of ``fill_banded``, where it can fill in the items again."""
 
     batch: Batch
     removals: npt.NDArray[np.bool_]
     items: Items
     references: npt.NDArray[np.bool_] | None = None
+    again: tuple[Any, ...] = ()
 
     def until(self, end: int) -> StreamRows:
         """Return the rows before row ``end``."""
@@ -183,10 +186,10 @@ def stream_rows(
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
         if used is not None and used.batch is batch and used.references is references:
-            fill_banded(batch, config, used.items)
+            fill_banded(*used.again)
             return used
         items = batch_items(batch, config, None if used is None else used.items)
-        return StreamRows(batch, np.zeros(batch.size, np.bool_), items, references)
+        return StreamRows(batch, np.zeros(batch.size, np.bool_), items, references, banded(batch, config, items))
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL
     return StreamRows(batch, removals, items, references)

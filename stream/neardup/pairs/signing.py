@@ -36,6 +36,9 @@ class Signed(NamedTuple):
     sheet: Sheet | None = None
 
 
+_new_signed = partial(tuple.__new__, Signed)  # a call of ``Signed`` takes three times as long
+
+
 class Signer:
     """Documents -> batches, without state: the same document always gives the same row. Threads may share one.
 
@@ -58,6 +61,7 @@ class Signer:
         self._plain = PlainReader(config.plan.width, separate=config.separate)
         self._row_bytes = FIXED_BYTES + config.plan.width
         self._sign_ascii = None if config.separate else self._scheme.plain(config.plan)
+        self._characters_max = config.text_characters_max
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -78,13 +82,12 @@ class Signer:
 
     def _sign_plain(self, sheet: Sheet) -> Signed:
         """The same for plain documents; if all texts are ASCII and usable, on their sheet."""
-        batch, longest = sheet.batch, sheet.longest
-        if self._sign_ascii is not None and sheet.is_ascii and longest <= self.config.text_characters_max:
-            shingles, characters, fewest = self._sign_ascii(sheet.read.texts, longest, sheet.signed)
-            if fewest and len(batch.ids) + len(batch.times) * self._row_bytes <= self._item_bytes_max:
+        if self._sign_ascii is not None and sheet.is_ascii and sheet.longest <= self._characters_max:
+            shingles, characters, fewest = self._sign_ascii(sheet.read.texts, sheet.longest, sheet.signed)
+            if fewest and sheet.id_bytes + sheet.size * self._row_bytes <= self._item_bytes_max:
                 sheet.documents = ()
-                return Signed(batch, [], characters, shingles, sheet)
-        documents = held_documents(sheet, self.config.text_characters_max)
+                return _new_signed((sheet.batch, [], characters, shingles, sheet))
+        documents, batch = held_documents(sheet, self._characters_max), sheet.batch
         sheet.documents = ()  # who keeps or sends what was signed keeps no texts
         signed = self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})
         return signed._replace(sheet=sheet)

@@ -249,11 +249,12 @@ class Sheet:
     """The columns of n plain documents, which belong to one call at a time.
 
     ``read`` is what a reader fills in, ``signed`` what a scheme may fill in: sketches of ``width`` bytes, contents,
-    numbers of shingles. ``batch`` is a read-only view of both, if the scheme did. With them the documents themselves,
-    the characters of all texts and of the longest, and whether all are ASCII. The ids are full ids with ``separate``.
+    numbers of shingles. ``batch`` is a read-only view of both, if the scheme did. With them ``size`` (n), the bytes of
+    the ids, the documents themselves, the characters of all texts and of the longest, and whether all are ASCII. The
+    ids are full ids with ``separate``.
     """
 
-    __slots__ = ("batch", "characters", "documents", "is_ascii", "longest", "read", "signed")
+    __slots__ = ("batch", "characters", "documents", "id_bytes", "is_ascii", "longest", "read", "signed", "size")
 
     def __init__(self, n: int, id_bytes: int, width: int) -> None:
         texts, ids = RawTexts(*np.empty((3, n), np.int64)), np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
@@ -263,7 +264,7 @@ class Sheet:
         views = ids.view(), self.read.id_starts.view(), self.read.times.view(), contents.view()
         self.batch = make_batch(*views, fixed_evidence(fixed.view()))
         self.documents: tuple[Document, ...] = ()
-        self.characters, self.longest, self.is_ascii = 0, 0, True
+        self.size, self.id_bytes, self.characters, self.longest, self.is_ascii = n, len(ids), 0, 0, True
 
 
 class PlainReader:
@@ -285,19 +286,18 @@ class PlainReader:
             sheet = self._idle.pop()
         except IndexError:
             sheet = Sheet(len(rows), _ID_BYTES * len(rows), self._width)
-        if len(rows) != len(sheet.read.times):
+        if len(rows) != sheet.size:
             sheet = Sheet(len(rows), _ID_BYTES * len(rows), self._width)
-        id_bytes, *texts = _read(id(rows), _LAYOUT, self._separate, sheet.read)
-        if id_bytes > len(sheet.read.ids):
-            sheet = Sheet(len(rows), id_bytes, self._width)
-            id_bytes, *texts = _read(id(rows), _LAYOUT, self._separate, sheet.read)
-        if id_bytes < 0:
-            return None
-        if id_bytes != len(sheet.batch.ids):
+        id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, sheet.read)
+        if id_bytes != sheet.id_bytes:
+            if id_bytes < 0:
+                return None
+            if id_bytes > len(sheet.read.ids):
+                sheet = Sheet(len(rows), id_bytes, self._width)
+                _read(id(rows), _LAYOUT, self._separate, sheet.read)
             (ids := sheet.read.ids[:id_bytes]).setflags(write=False)
-            sheet.batch = Batch(ids, *sheet.batch[1:])
-        sheet.documents = rows
-        sheet.characters, sheet.longest, sheet.is_ascii = texts
+            sheet.batch, sheet.id_bytes = Batch(ids, *sheet.batch[1:]), id_bytes
+        sheet.documents, sheet.characters, sheet.longest, sheet.is_ascii = rows, characters, longest, is_ascii
         return sheet
 
     def fill_again(self, sheet: Sheet) -> None:

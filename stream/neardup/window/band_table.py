@@ -87,6 +87,9 @@ class Candidates(NamedTuple):
     end: int
 
 
+_new_candidates = functools.partial(tuple.__new__, Candidates)  # a call of ``Candidates`` takes three times as long
+
+
 @functools.lru_cache(maxsize=16)
 def _no_candidates(end: int) -> Candidates:
     return Candidates(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.int32), end)
@@ -132,6 +135,7 @@ class BandTable:
             bytes=np.empty(0, np.uint8),
             state=state,
         )
+        self.room = np.empty(width, np.uint8)  # for the fixed part of an item that lies on two pages
         self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
         self._epoch = 1
         self._is_open, self._before = False, state.copy()
@@ -365,7 +369,7 @@ class BandTable:
             most = min(longest * self.limits.bucket_candidates, self.documents) + 1
             if most > len(found.slots):
                 self._work = self._work._replace(found=new_buffer(2 * most))
-        return Candidates(items, slots, identical, left, end)
+        return _new_candidates((items, slots, identical, left, end))
 
     def expect(self, items: int) -> None:
         """Make room for the heads of so many items in all, between two steps, if each has as many as those that are

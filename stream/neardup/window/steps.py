@@ -19,7 +19,9 @@ class Steps(Protocol):
 
 
 class step:
-    """A step of a table or of decisions, committed at the end and undone on any exception."""
+    """A step of a table or of decisions, committed at the end and undone on any exception; one after the other."""
+
+    __slots__ = ("_steps",)
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps

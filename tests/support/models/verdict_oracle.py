@@ -177,7 +177,7 @@ def _judged(decider: Decider, row: SignedRows) -> Verdict:
     ids = id_hashes(*id_columns([row.ids.tobytes(), said[1:]]))
     joined = decisions.judgement(ids, batch.contents[0, CONTENT_HALF], same=said[:1] == TOGETHER)
     if joined == HOLDS:
-        with decider.step():
+        with decider.step:
             offset = decider._offset()
             matcher.remove(batch.ids.tobytes())
             matcher.match(batch, probe=False)

@@ -110,7 +110,7 @@ def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: 
         matcher.common(batch, met.items, met.slots), met.identical, score_min, config.buckets_shared_min,
         exact_score=config.tuning.exact_score,
     )  # fmt: skip
-    rows = np.flatnonzero(judged.is_pair)
+    rows = judged.pairs
     if config.separate:
         rows = rows[same_collection(batch.ids_at(met.items[rows]), matcher.table.ids(met.slots[rows]))]
     rows = rows[best(met.items[rows], judged.similarity[rows], met.slots[rows], k)]

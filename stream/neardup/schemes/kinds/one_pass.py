@@ -78,13 +78,13 @@ class _WordRules(NamedTuple):
 def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
     """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash, and a sketch has
     ``sketch_bits`` of each row."""
-    out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of("chars", k, rows, codes.longest)
+    out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of(("chars", k, rows), codes.longest)
     return SignedTexts(*out, *_sign_chars(codes, k, *_numbers(bits, seed), scratch, *out))
 
 
 def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
     """Sign texts by k consecutive words, in the same way."""
-    out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of("words", k, rows, codes.longest)
+    out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of(("words", k, rows), codes.longest)
     rules = _WordRules(word_tables(), _kept.words)
     return SignedTexts(*out, *_sign_words(codes, k, *_numbers(bits, seed), rules, scratch, *out))
 
@@ -92,14 +92,14 @@ def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketc
 def plain_signer(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed: int) -> SignPlain:
     """Return the function that signs ASCII texts where Python has them, as ``sign_chars`` or ``sign_words`` sign their
     code points; they are normalised on the way."""
-    numbers = form.fold_case, form.fold_space, k, *_numbers(bits, seed)
+    numbers, key = (form.fold_case, form.fold_space, k, *_numbers(bits, seed)), (unit, k, rows)
 
     def of_chars(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        signed: tuple[int, int, int] = _sign_plain(texts, longest, *numbers, _scratch_of(unit, k, rows, longest), *out)
+        signed: tuple[int, int, int] = _sign_plain(texts, longest, *numbers, _scratch_of(key, longest), *out)
         return signed
 
     def of_words(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        scratch, rules = _scratch_of(unit, k, rows, longest), _WordRules(word_tables(), _kept.words)
+        scratch, rules = _scratch_of(key, longest), _WordRules(word_tables(), _kept.words)
         signed: tuple[int, int, int] = _sign_plain_words(texts, longest, *numbers, rules, scratch, *out)
         return signed
 
@@ -118,13 +118,14 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _scratch_of(unit: str, k: int, rows: int, longest: int) -> _Scratch:
-    """Return the scratch of this thread for texts of which the longest has so many characters."""
-    key = unit, k, rows
+def _scratch_of(key: tuple[str, int, int], longest: int) -> _Scratch:
+    """Return the scratch of this thread for texts of which the longest has so many characters; ``key`` is unit, k and
+    rows."""
     scratch = _kept.scratch.get(key)
     if scratch is None or len(scratch.shingles) < longest:
         shingles, tokens = np.empty((2, max(longest, _LEAST_SHINGLES)), np.uint64)
-        row, text = np.empty(rows, np.uint64), np.empty(len(shingles), np.uint8)
+        (_, k, rows), text = key, np.empty(len(shingles), np.uint8)
+        row = np.empty(rows, np.uint64)
         scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, text, shingles, tokens)
         if longest <= _KEPT_SHINGLES:
             _kept.scratch[key] = scratch

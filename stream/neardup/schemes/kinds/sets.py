@@ -13,6 +13,7 @@ Source: Mining of Massive Datasets, 3.1 to 3.4.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -54,6 +55,9 @@ from neardup.schemes.word_evidence import said, with_word_sets, without_words
 from neardup.window import BandTable
 
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
+
+_new_common = functools.partial(tuple.__new__, Common)  # a call of ``Common`` takes three times as long
+_ONE_SIGNAL = Common._field_defaults.values()
 
 Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.NDArray[np.uint64]]
 
@@ -163,7 +167,8 @@ def common_in(
     if plan.exact and verify.SET_MEASURES[plan.measure].weighted:
         return None
     tuning = plan.tuning
-    common = Common(*banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits))
+    estimated = banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits)
+    common: Common = _new_common((*estimated, *_ONE_SIGNAL))
     if not plan.exact:
         return common
     has_words = plan.novelty != "off"

@@ -76,11 +76,10 @@ def estimate_in(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:  # fmt: skip
     """Compare documents of a table, whose evidence begins with a sketch, with some of ``sketches``, where they are:
     return how many bands are equal, that no condition fails, and the estimates of similarity."""
-    m, width = len(slots), sketches.shape[1]
-    out = np.empty(m, np.int32), np.empty(m, np.bool_), np.empty(m)
-    rows, room = 8 * width / bits, np.empty(width, np.uint8)
-    _estimate_in(table.store, slots, sketches, items, bands, bits, rows, 2.0**-bits, room, *out)
-    return out
+    m = len(slots)
+    equal, conditions, estimates = np.empty(m, np.int32), np.empty(m, np.bool_), np.empty(m)
+    _estimate_in(table.store, slots, sketches, items, bands, bits, table.room, equal, conditions, estimates)
+    return equal, conditions, estimates
 
 
 def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDArray[np.float64]:
@@ -129,8 +128,9 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
         bands_equal[i], rows_equal[i] = _equal(one, other, bands, bits)
 
 
-@kernel("Store, i64[], const u8[,], i32[], i64, i64, f64, f64, u8[], i32[], bool[], f64[]", direct=True)
-def _estimate_in(store, slots, sketches, items, bands, bits, rows, chance, room, equal, conditions, estimates):
+@kernel("Store, i64[], const u8[,], i32[], i64, i64, u8[], i32[], bool[], f64[]", direct=True)
+def _estimate_in(store, slots, sketches, items, bands, bits, room, equal, conditions, estimates):
+    rows, chance = 8 * len(room) / bits, 1.0 / (1 << bits)
     for i in range(len(slots)):
         at = fixed_at(store, slots[i], room)
         older = room if at == NONE else store.bytes[at : at + len(room)]

@@ -8,6 +8,7 @@ still need (``held``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
 from neardup.pairs.batches import MICROSECONDS, Batch, accepted_of, id_columns, id_hashes, references_of
-from neardup.pairs.comparing import Leads, is_compared, is_novel, joined_leads, new_in
+from neardup.pairs.comparing import NO_ROWS, Leads, is_compared, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Slice
@@ -69,6 +70,10 @@ class Decided(NamedTuple):
     new: NewWords = NOTHING_NEW
 
 
+# Calls of the named tuples themselves take three times as long.
+_new_decided, _new_found = functools.partial(tuple.__new__, Decided), functools.partial(tuple.__new__, Found)
+
+
 class Decider:
     """The decisions about what a matcher adds. Used by one thread at a time.
 
@@ -81,8 +86,9 @@ class Decider:
         config = matcher.config
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
         # The columns of the last call, which the next one fills again.
-        self._holdings, self._arrivals, self._verdicts = TableHoldings(), NO_ARRIVALS, new_verdicts(0)
+        self._holdings, self._arrivals, self._verdicts = TableHoldings(), (NO_ROWS, NO_ARRIVALS), new_verdicts(0)
         self._every = np.ones(0, np.bool_)  # of as many as came last: all are accepted
+        self.step = step(self)  # of the table and of the decisions; all calls inside belong to it
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
         self._has_candidates = matcher.score_min < config.tuning.score_min
@@ -95,13 +101,6 @@ class Decider:
     def places(self) -> int:
         """The place that the next document will have."""
         return self._places
-
-    def step(self) -> step:
-        """A step of the table and of the decisions: committed at the end, undone on any exception.
-
-        The calls of ``decide_columns`` and ``remove`` inside belong to it; without it each is a step of its own.
-        """
-        return step(self)
 
     def begin(self) -> None:
         """Open a step, or one within the step that is open."""
@@ -162,9 +161,10 @@ class Decider:
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
         self._verdicts = new_verdicts(len(documents), self._verdicts)
-        decided = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
-        related = {} if decided.relations is None else dict(decided.relations.values())
-        return verdicts_of(documents, decided.verdicts, decided.ids, decided.new, related, reasons)
+        made = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
+        related = {} if made.relations is None else dict(made.relations.values())
+        plain = not (self.decisions.more or related)
+        return verdicts_of(documents, made.verdicts, made.ids, made.new, related, reasons, plain=plain)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
@@ -186,24 +186,24 @@ class Decider:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
                 matcher keeps candidates that are no pairs.
         """
-        decisions, first_place = self.decisions, self._places
+        decisions, place = self.decisions, self._places
         relations: list[Relations] = []
         verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
-        offset, new = self._offset(), NOTHING_NEW
-        with step(self):
+        offset, new, decisions.more = self._offset(), NOTHING_NEW, 0
+        with self.step:
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if texts is not None and self._is_novel:
                 new = self._new(verdicts, decisions.against, texts, offset)
-            ids = self._original_ids(verdicts)
+            ids, row = self._original_ids(verdicts), decisions.end - len(signed.batch.times)
             self._places += len(accepted)
-        return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids, joined_relations(relations), new)
+        return _new_decided((verdicts, place, row, ids, joined_relations(relations), new))
 
     def remove(self, id_: bytes) -> int:
         """Remove all versions of an id (UTF-8; a full id, if there are collections); returns how many there were."""
         hashes = id_hashes(*id_columns([id_]))
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none, np.zeros(1, np.int64))
-        with self.step():
+        with self.step:
             self.decisions.decide(arrivals, NOTHING_FOUND)
             return self._matcher.remove(id_)
 
@@ -222,7 +222,7 @@ class Decider:
         found = Found(np.zeros(1, np.int64), np.array([row]), np.array([similarity], np.float32))
         _, arrivals = arrivals_of(np.ones(1, np.bool_), self._places, batch)
         arrivals.kinds[0] = JUDGED
-        with self.step():
+        with self.step:
             self._matcher.remove(batch.ids.tobytes())
             self._matcher.match(batch, probe=False)
             verdicts = self.decisions.decide(arrivals, NOTHING_FOUND if place is None else found)
@@ -306,15 +306,15 @@ class Decider:
         """Fill in the verdicts of the arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share."""
         batch, count, first = signed.batch, len(accepted), 0
-        rows, self._arrivals = arrivals_of(accepted, self._places, batch, references, self._arrivals)
+        rows, arrivals = self._arrivals = arrivals_of(accepted, self._places, batch, references, self._arrivals)
         compare = self._compare(batch, rows, offset)
         probe = references is None or not references.all()
         for part in self._matcher.slices(batch, probe=probe, leads=True, named=named, references=references):
             end = count if part.end == len(rows) else int(rows[part.end])
             pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
-                pairs = Found(*rule.pairs_of(self._led(batch, part, rows, relations), rows, offset))
-            self.decisions.decide(self._arrivals, pairs, compare, verdicts, first, end)
+                pairs = _new_found(rule.pairs_of(self._led(batch, part, rows, relations), rows, offset))
+            self.decisions.decide(arrivals, pairs, compare, verdicts, first, end)
             if seen is not None:
                 seen(part)
             first = end
@@ -382,7 +382,7 @@ class Decider:
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
-        originals = verdicts.originals.tolist()
+        originals = verdicts.originals.tolist() if self.decisions.more else []
         if originals.count(NONE) == len(originals):
             return []
         first, names = self._first_slot or 0, self._holdings.names

@@ -19,7 +19,7 @@ from neardup.documents.pieces import NewWord
 from neardup.machine.compile import kernel
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.verdicts.row_columns import NONE
-from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
+from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE, says_more
 
 # What texts say that is new, by arrival.
 NewWords = Mapping[int, tuple[NewWord, ...]]
@@ -276,7 +276,7 @@ _new_verdict = functools.partial(tuple.__new__, Verdict)
 
 def verdicts_of(
     documents: Sequence[Document], verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
-    relations: Mapping[int, Relation], reasons: Mapping[int, str],
+    relations: Mapping[int, Relation], reasons: Mapping[int, str], *, plain: bool = False,
 ) -> list[Verdict]:  # fmt: skip
     """Return the verdicts of documents as objects. Those that say more than that a document is an original are made
     again with all fields.
@@ -287,36 +287,37 @@ def verdicts_of(
         original_ids, new: as for ``values_of``.
         relations: of the arrivals that have one.
         reasons: why arrivals were refused.
+        plain: all say only that a document is an original.
     """
-    rows = np.empty(n := len(documents), np.int64)
-    out: list[Any] = [None] * n
-    count = _rows_with_more(verdicts, rows)
-    if count < n:
-        original, none, nothing = STATUSES[ORIGINAL], None, ()
+    out: list[Any] = []
+    n = len(documents)
+    others: Sequence[int] = () if plain else rows_with_more(verdicts, relations)
+    if len(others) < n:
+        original, none, nothing, clusters = STATUSES[ORIGINAL], None, (), verdicts.clusters.tolist()
         out = [
             _new_verdict((
-                one.id, original, none, none, cluster, none, none, none, False, one.collection, none, none, none, none,
-                none, nothing, none,
+                one.id, original, none, none, clusters[row], none, none, none, False, one.collection, none, none, none,
+                none, none, nothing, none,
             ))
-            for one, cluster in zip(documents, verdicts.clusters.tolist(), strict=True)
+            for row, one in enumerate(documents)
         ]  # fmt: skip
-    if not count and not relations:
+    if not others:
         return out
-    others = sorted({*rows[:count].tolist(), *relations}) if relations else rows[:count].tolist()
     derived = verdicts if len(others) == n else verdicts.select(np.array(others))
     ids = iter(original_ids)
-    for row, values in zip(others, zip(*[column.tolist() for column in derived], strict=True), strict=True):
+    out = out or [None] * n
+    for row, *values in zip(others, *[column.tolist() for column in derived], strict=True):
         status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal = (
             values
         )
         id_, collection = documents[row].id, documents[row].collection
-        out[row] = Verdict(
+        out[row] = _new_verdict((
             id_, STATUSES[status], None if original == NONE else next(ids), similarity or None,
             None if status == REFUSED else cluster, None if related == NONE else related,
             None if previous == NONE else previous, None if matched == NONE else matched, late, collection,
             relations.get(row), None if against == NONE else against, said or None, numbers or None,
             SIGNALS[signal - 1] if signal else None, new.get(row, ()), reasons.get(row),
-        )  # fmt: skip
+        ))  # fmt: skip
     return out
 
 
@@ -325,15 +326,19 @@ def are_plain(verdicts: Verdicts) -> bool:
     return bool(_rows_with_more(verdicts, np.empty(len(verdicts.statuses), np.int64)) == 0)
 
 
+def rows_with_more(verdicts: Verdicts, relations: Mapping[int, Relation]) -> list[int]:
+    """Return the verdicts that say more than that a document is an original, or have a relation, in order."""
+    rows = np.empty(len(verdicts.statuses), np.int64)
+    others: list[int] = rows[: _rows_with_more(verdicts, rows)].tolist()
+    return sorted({*others, *relations}) if relations else others
+
+
 @kernel("Verdicts, i64[]", direct=True)
 def _rows_with_more(verdicts, rows):
     """Fill ``rows`` with the verdicts that say more than that a document is an original; return how many there are."""
     count = 0
     for i in range(len(rows)):
-        is_plain = verdicts.statuses[i] == ORIGINAL and not (verdicts.equal[i] or verdicts.late[i])
-        is_plain = is_plain and verdicts.similarities[i] == 0 and verdicts.said[i] == 0 and verdicts.new_numbers[i] == 0
-        is_plain = is_plain and verdicts.originals[i] == verdicts.related[i] == verdicts.previous[i] == NONE
-        if not (is_plain and verdicts.matched[i] == verdicts.against[i] == NONE):
+        if says_more(verdicts, i):
             rows[count] = i
             count += 1
     return count

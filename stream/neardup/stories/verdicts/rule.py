@@ -39,7 +39,7 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import string_hash
 from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
-from neardup.pairs.comparing import Leads
+from neardup.pairs.comparing import NO_ROWS, Leads
 from neardup.stories.verdicts.heirs import hand_over, standing
 from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, SIGNAL, ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
@@ -121,7 +121,7 @@ def arrivals_of(
     place: int,
     batch: Batch,
     references: npt.NDArray[np.bool_] | None = None,
-    used: Arrivals = NO_ARRIVALS,
+    used: tuple[npt.NDArray[np.int64], Arrivals] = (NO_ROWS, NO_ARRIVALS),
 ) -> tuple[npt.NDArray[np.int64], Arrivals]:
     """Return the arrival of each document of a batch (``int64[m]``), and all n arrivals.
 
@@ -130,11 +130,13 @@ def arrivals_of(
         place: of the first arrival.
         batch: m documents, in order.
         references: ``bool[m]``, which of them are of an old set; ``None``: none.
-        used: columns that are no longer needed, and filled again if there are n.
+        used: what an earlier call returned and no one needs; it is filled again if there are as many.
     """
-    rows, out, n = np.empty(len(batch.times), np.int64), used, len(accepted)
-    if len(out.places) != n:
-        out = Arrivals(*map(np.empty, repeat(n), _TYPES))
+    rows, out = used
+    if len(rows) != len(batch.times):
+        rows = np.empty(len(batch.times), np.int64)
+    if len(out.places) != len(accepted):
+        out = Arrivals(*map(np.empty, repeat(len(accepted)), _TYPES))
     _arrive(accepted, place, batch, rows, out)
     if references is not None:
         out.kinds[rows[references]] = REFERENCE
@@ -195,10 +197,11 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
     """Decide arrivals from ``first`` to ``end``, in their order; see the module for the rule.
 
     Return the index of the first arrival that is not decided: ``end``, or the index of a document that needs
-    comparisons, which are asked for in ``comparing``; and the number of the next row. The caller has made room for the
-    rows and in the maps.
-    The pairs of arrival i are ``[pairs.starts[i], pairs.starts[i + 1])``.
+    comparisons, which are asked for in ``comparing``; the number of the next row; and how many verdicts say more than
+    that a document is an original. The caller has made room for the rows and in the maps. The pairs of arrival i are
+    ``[pairs.starts[i], pairs.starts[i + 1])``.
     """
+    more, comparing.asked[0] = 0, 0  # an exception may have left some
     for i in range(first, end):
         verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
         verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
@@ -217,8 +220,18 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
             judge(columns, rules, arrivals, i, pairs, verdicts)
         elif not decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
             ask_ahead(columns, rules, arrivals, DOCUMENT, pairs, comparing, i + 1, end)
-            return i, columns.state[END]
-    return end, columns.state[END]
+            return i, columns.state[END], more
+        more += says_more(verdicts, i)
+    return end, columns.state[END], more
+
+
+@inlined
+def says_more(verdicts, i):
+    """Return whether a verdict says more than that a document is an original."""
+    is_plain = verdicts.statuses[i] == ORIGINAL and not (verdicts.equal[i] or verdicts.late[i])
+    is_plain = is_plain and verdicts.similarities[i] == 0 and verdicts.said[i] == 0 and verdicts.new_numbers[i] == 0
+    is_plain = is_plain and verdicts.originals[i] == verdicts.related[i] == verdicts.previous[i] == NONE
+    return not (is_plain and verdicts.matched[i] == verdicts.against[i] == NONE)
 
 
 @inlined

@@ -53,7 +53,7 @@ def warm(config: Config) -> None:
     again.found_again(dedup.matcher.table, items, 0)
     again.copies(dedup.matcher.table, items, 0)
     decider = Decider(Matcher(config))
-    with suppress(_Undone), decider.step():
+    with suppress(_Undone), decider.step:
         for _ in decider.decide(documents, signed):
             pass
         raise _Undone

@@ -290,7 +290,7 @@ class Keeper:
     @contextmanager
     def _step(self) -> Iterator[None]:
         """Run a step of the table, the decisions and the log atomically."""
-        with self._decider.step(), self._ledger.step():
+        with self._decider.step, self._ledger.step():
             with self.log.transaction():
                 yield
                 changes, oldest = self._decider.story_changes(), self._oldest

@@ -283,8 +283,9 @@ class ShardTable:
         matches = part.matches
         if matches.shared is not None:  # they have them
             return matches.select(rows)
-        known, separate = (matches.similarity[rows], matches.buckets[rows]), self.config.separate
-        return named(self.matcher.table, batch, part.items[rows], part.slots[rows], known, separate=separate)
+        known = matches.similarity[rows], matches.buckets[rows], None, None, None
+        slots, separate = part.slots[rows], self.config.separate
+        return named(self.matcher.table, batch, part.items[rows], slots, known, separate=separate)
 
     def skip_to(self, position: int) -> None:
         """Move to a later position, before which the log has no more rows for the table."""
