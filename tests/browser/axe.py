@@ -41,6 +41,6 @@ def axe() -> str:
 def findings(browser, script: str) -> list[str]:
     """What axe finds in the page as it is: the rule, and the elements that break it."""
     browser.evaluate(f"{script};0")
-    run = "axe.run(document, {resultTypes: ['violations']})"
+    run = "axe.run(document, {resultTypes: ['violations'], rules: {'target-size': {enabled: true}}})"
     said = "JSON.stringify(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`))"
     return list(json.loads(browser.evaluate(f"{run}.then((found) => {said})")))

@@ -100,6 +100,24 @@ def test_a_story_of_10000_members_stays_usable(page):
     assert page.browser.evaluate("document.querySelectorAll('*').length") < 1500
 
 
+def test_by_date_earlier_leads_to_what_was_shown_before(page):
+    """Also over the end of a page that updates make longer than a thousand rows."""
+    text = "The lighthouse keeper of the northern cape counts ships every evening, and writes each of them in a book."
+    rows = [("cape", text), *(("cape", f"{text} {n}") for n in range(120)), *((f"c{n}", text) for n in range(1_010))]
+    answers = page.check_all({"id": id_, "text": said} for id_, said in rows)
+    assert sum(one["status"] == "update" for one in answers) > 100
+    title = "document.querySelector('.story h2')?.innerText"
+    seen = [page.show(f"story/{answers[0]['cluster']}?sort=date", title)]
+    turn = "(() => {{ [...document.querySelectorAll('.turn button')].at({}).click(); }})()".format
+    while "to 1,000 of" not in seen[-1]:
+        page.browser.evaluate(turn(-1))
+        seen.append(page.browser.wait(f"{title} !== {seen[-1]!r} && {title}"))
+    page.browser.evaluate(turn(-1))
+    page.browser.wait(f"{title}.startsWith('Documents 1,001')")
+    page.browser.evaluate(turn(0))
+    assert page.browser.wait(f"!{title}.startsWith('Documents 1,001') && {title}") == seen[-1]
+
+
 def test_a_story_shows_the_updates_of_its_first_document(page):
     """In their place, with the similarity to the version that was compared and the changes."""
     text = "The library at the harbour opens a reading room for sailors, with newspapers of the whole coast on Monday."

@@ -156,6 +156,7 @@ def test_the_address_of_the_atom_feed_may_be_signed_for_one_reader(tmp_path):
             one.get("href") for one in feed.iter("{http://www.w3.org/2005/Atom}link") if one.get("rel") == "self"
         ]
         assert secret("a") not in address
+        address = f"/v1/{address}"  # it is relative: a proxy may have taken a prefix off the path
         assert world.ask("GET", address).status_code == 200
         for wrong in (
             address.replace("limit=3", "limit=4"),

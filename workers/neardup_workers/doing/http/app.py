@@ -287,7 +287,8 @@ async def stories_feed(service: Service, request: Request) -> Response:
     """``GET /v1/stories.atom``: the stories that grew last, as an Atom feed."""
     asked = number(request, of.SIZE_MIN), number(request, of.SOURCES_MIN), number(request, of.LIMIT)
     store, stories = await run_in_threadpool(service.reader.newest_stories, *asked)
-    return Response(feed_of(stories, store, request.scope.get("address", str(request.url))), media_type=TYPE)
+    query = request.scope.get("query", request.url.query)
+    return Response(feed_of(stories, store, f"stories.atom?{query}"), media_type=TYPE)
 
 
 async def webhook(service: Service, request: Request) -> Response:

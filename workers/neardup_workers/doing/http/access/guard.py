@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
 
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.documents.document import Document
@@ -78,7 +77,7 @@ def _lack(scope: Scope, headers: dict[bytes, bytes], tokens: Tokens) -> str | No
         return "quota"
     scope["holder"] = holder
     if path == _FEED:
-        scope["address"] = str(Request(scope).url.replace(query=signed_query(query, path, holder)))
+        scope["query"] = signed_query(query, path, holder)
     return None
 
 

@@ -30,7 +30,7 @@ def feed_of(stories: Sequence[Story], store: str, address: str) -> bytes:
     Args:
         stories: what it lists, in order.
         store: the name of the store.
-        address: where the feed was asked for.
+        address: of the feed itself; a relative one holds behind a proxy, too.
     """
     feed = ET.Element(f"{{{_NAMESPACE}}}feed")
     _add(feed, "id", f"urn:uuid:{store}")

@@ -37,7 +37,7 @@ function example(method, path, operation) {
   const needed = (operation.parameters ?? []).filter((one) => one.in === 'query' && one.required).map((one) => `${one.name}=...`);
   const query = needed.length ? `?${needed.join('&')}` : '';
   const stream = path === '/v1/events' ? ' -N' : '';
-  return `curl${stream}${method === 'get' || body ? '' : ` -X ${method.toUpperCase()}`}${token}${body} '${location.origin}${path}${query}'`;
+  return `curl${stream}${method === 'get' || body ? '' : ` -X ${method.toUpperCase()}`}${token}${body} '${new URL('.', location.href)}${path.slice(1)}${query}'`;
 }
 
 function operation(method, path, one, { schemas: all, responses }) {

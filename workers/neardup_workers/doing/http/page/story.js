@@ -35,6 +35,7 @@ export function story(view, { rest, query, signal, ready, named }) {
 
   function told(cluster) {
     const all = timeline(cluster, pages.at(-1), byDate);
+    if (byDate) part = Math.min(part, Math.ceil(all.length / MEMBERS) - 1);
     const list = byDate ? all.slice(part * MEMBERS, (part + 1) * MEMBERS) : all;
     const updates = list.filter(isUpdate).length;
     const first = (pages.length - 1) * size + all.slice(0, part * MEMBERS).filter((one) => !isUpdate(one)).length;
@@ -51,7 +52,7 @@ export function story(view, { rest, query, signal, ready, named }) {
         el('a', { href: `#/story/${cluster.cluster}${query_}`, 'aria-current': Boolean(query_) === byDate ? 'true' : null }, text))),
       el('ol', { class: 'members' }, list.map((one) => (isUpdate(one) ? version(one, signal) : row(one, original, cluster)))),
       el('p', { class: 'turn' },
-        turn('Earlier', part > 0 || pages.length > 1, () => { if (part) part -= 1; else { pages.pop(); part = byDate ? EXPORTED / MEMBERS - 1 : 0; } }),
+        turn('Earlier', part > 0 || pages.length > 1, () => { if (part) part -= 1; else { pages.pop(); part = byDate ? Infinity : 0; } }),
         turn('Later', hasMore || typeof cluster.next === 'number', () => { if (hasMore) part += 1; else { pages.push(cluster.next); part = 0; } })),
     ];
   }
