@@ -252,26 +252,26 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
     would have noted them; write the number to its first candidate, at ``begun``.
 
     Items of a flood read the same rests of buckets. So a rest is kept, and read there by the next items: what it holds
-    stays in the bucket, or is superseded. They come to its beginning through what was added since.
+    stays in the bucket, or is superseded. They come to its beginning through what was added since. Superseded postings
+    do not count: which of them are still linked depends on the walks before, and a restored table had none.
     """
     epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
-    count, unread, shown = 0, UNCOMPARED_READ, UNCOMPARED_READ
+    count, shown = 0, UNCOMPARED_READ
     for j in range(KEYS, item.keys):
         posting, row_end, before = work.scratch.current[j], min(shown, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
         rest = work.scratch.rests[j % len(work.scratch.rests)]
-        undone, at = work.journal.counts[UNDONE], NONE
-        if posting == NONE or count >= UNCOMPARED_MAX or min(unread, shown) <= 0:
+        undone, at, newer = work.journal.counts[UNDONE], NONE, NONE
+        if posting == NONE or count >= UNCOMPARED_MAX or shown <= 0:
             continue
         if rest[_USES] == _USES_MAX or rest[_UNDONE] != undone or not 0 < rest[_FIRST] <= posting:
             rest[_FIRST], rest[_KEPT], rest[_USES], rest[_UNDONE] = posting, 0, 0, undone
         rest[_USES] += 1
-        while posting != NONE and count < UNCOMPARED_MAX and unread > 0 and shown > 0:
+        while posting != NONE and count < UNCOMPARED_MAX and shown > 0:
             if shown == row_end:
                 if 16 * (count - before) < UNCOMPARED_ROW:
                     shown //= 2  # the next buckets may be of the same documents
                     break
                 row_end, before = shown - UNCOMPARED_ROW, count
-            unread -= 1
             if posting <= rest[_FIRST] and at == NONE:
                 at = np.int64(0 if posting == rest[_FIRST] else REST_MAX)
                 rest[_USES] = rest[_USES] if at == 0 else _USES_MAX  # it is of another bucket
@@ -282,18 +282,22 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
                 if at == rest[_KEPT] < REST_MAX:
                     rest[REST_HEAD + 2 * at], rest[REST_HEAD + 2 * at + 1] = posting, slot
                     rest[_KEPT] += 1
-            index = slot_index(store, slot)
-            if not store.flags[index] & SUPERSEDED and slot != top:
-                shown -= 1  # of the others, a walk may have unlinked some
+            index, hidden = slot_index(store, slot), is_hidden(store, slot, posting, top, options.base)
+            if not hidden:
+                shown -= 1
                 if store.seen[index] != epoch and is_admitted(store, limits, items, item, j, posting):
                     store.seen[index] = epoch
                     count += partner(store, limits, slot, items, item, options.base) != NONE
             at += at != NONE
             if 0 <= at < rest[_KEPT]:
                 following = rest[REST_HEAD + 2 * at]
-                posting = following if following >= item.live else NONE
+                following = following if following >= item.live else NONE
             else:
-                posting = older(store, posting, item.live)
+                following = older(store, posting, item.live)
+                if hidden == _UNLINKED and options.add and newer != NONE:
+                    relink(store, newer, following, work.journal)
+            newer = newer if hidden == _UNLINKED else posting
+            posting = following
     store.state[CUTS] = cuts
     store.state[UNCOMPARED] += count
     if work.found.length[0] > begun:

@@ -87,3 +87,21 @@ def test_a_count_reads_nothing_that_an_undone_step_has_read() -> None:
         one.probe_add(batch(items))
     assert table.counts() == other.counts()
     assert 0 < table.counts()["uncompared"] < first
+
+
+def test_a_restored_table_counts_what_one_that_ran_on_counts() -> None:
+    """However many superseded postings stand in a bucket: only walks unlink them, and a restore does not walk."""
+    rng, contents = random.Random(1), [0]
+    for n in range(1, 5_000):
+        contents.append(n if rng.random() < 0.18 else rng.choice(contents))
+    items = [item(n, content, [f"{content % 2}", "every"]) for n, content in enumerate(contents)]
+    limits, counts = OPEN._replace(bucket_candidates=4, probe_candidates=6), []
+    for probe in (True, False):
+        table = BandTable(8, limits)
+        for part, is_probed in ((items[:4_600], probe), (items[4_600:], True)):
+            before = table.counts()["uncompared"]
+            table.begin()
+            table.probe_add(batch(part), probe=is_probed)
+            table.commit()
+        counts.append(table.counts()["uncompared"] - before)
+    assert counts[0] == counts[1] > 0

@@ -165,7 +165,7 @@ def test_a_thousand_copies_leave_one_posting_in_each_bucket(stories: int, probe:
 
 
 def test_a_copy_searches_for_the_copy_before_it_no_further_than_a_probe() -> None:
-    """With more newer stories than the limit, the old posting stays superseded, where no probe reaches it."""
+    """With more newer stories than the limit, the old posting stays superseded, until a count of what is left out."""
     limits = OPEN._replace(bucket_candidates=3)
     table, model = BandTable(8, limits), Model(limits)
     items = [item(n, n % 8, "b") for n in range(40)] + [item(n, n, "b") for n in range(100, 120)]
@@ -173,7 +173,7 @@ def test_a_copy_searches_for_the_copy_before_it_no_further_than_a_probe() -> Non
         assert add(table, x) == model.probe_add([x], True, True)
         assert not hidden_in(table, list(chain(table, spread("bucket", "b")))[:4])
     assert table.counts() == model.counts
-    assert hidden_in(table, chain(table, spread("bucket", "b"))) == 32
+    assert not hidden_in(table, chain(table, spread("bucket", "b")))
 
 
 def test_after_the_removal_of_a_copy_the_copy_before_it_is_reported() -> None:
