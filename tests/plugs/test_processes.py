@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,19 +29,6 @@ MAIN
     matcher.table.begin()
     print(sum(len(matcher.match(signed.batch).pairs()) for signed in parts), "pairs")
 """.replace("MAIN", 'if __name__ == "__main__":')  # a line that begins so makes a script of this file
-SPARK = """
-import sys
-from pyspark.sql import SparkSession, functions, types
-from neardup import Config, Document, Signer
-
-signer = Signer(Config())
-settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
-spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-rows = spark.createDataFrame([("a", "some text"), ("b", "")], ["id", "text"])
-sign = functions.udf(lambda id, text: signer.sign([Document(id, text)]).batch.size, types.IntegerType())
-print([row[0] for row in rows.select(sign("id", "text")).collect()])
-"""
-
 RAY = """
 import os, ray
 from neardup import sign_table
@@ -71,13 +57,6 @@ def test_a_block_prints_what_one_process_finds(package: str, printed: str, tmp_p
 def test_a_pool_of_spawned_processes_signs(tmp_path: Path) -> None:
     """Of the standard library: they import the program again, and get the signer by its pickle."""
     assert run_block("multiprocessing", tmp_path, POOL).strip() == "93 pairs"
-
-
-def test_a_function_of_spark_signs(tmp_path: Path) -> None:
-    """A UDF that holds a signer."""
-    if shutil.which("java") is None:
-        pytest.skip("no java on the path: Spark needs it")
-    assert run_block("pyspark", tmp_path, SPARK).splitlines()[-1] == "[1, 0]"
 
 
 def test_batches_of_ray_data_are_signed(tmp_path: Path) -> None:

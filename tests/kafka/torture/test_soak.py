@@ -43,7 +43,7 @@ def test_all_roles_and_the_service_are_sampled_while_workers_are_killed() -> Non
     """Each record of documents gets one verdict; so short a run is not judged."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     done = subprocess.run(
-        [sys.executable, str(SOAK), "--hours=0.006", "--pace=50", "--kill-seconds=6"], env=kept, capture_output=True,
+        [sys.executable, str(SOAK), "--hours=0.003", "--pace=100", "--kill-seconds=3"], env=kept, capture_output=True,
         text=True, timeout=SECONDS_MAX, check=False,
     )  # fmt: skip
     skip_without_broker(done)

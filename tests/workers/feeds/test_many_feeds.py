@@ -7,6 +7,7 @@ from email.utils import format_datetime
 import pytest
 from service_world import NOW, listening, world_in
 
+from neardup_workers.outside.feeds import schedule
 from neardup_workers.outside.feeds.feed import World
 from neardup_workers.outside.feeds.fetch import FetchLimits, fetch
 from neardup_workers.outside.feeds.items import read_items
@@ -145,6 +146,7 @@ def test_each_item_of_forty_feeds_arrives_once_whatever_fails(web, tmp_path, mon
         watched.fetch, read_items, lambda: NOW, lambda: 0.5, ended.wait
     )
     monkeypatch.setattr(command, "_world", world_of)
+    monkeypatch.setattr(schedule, "_START_SECONDS", 0.01)
     taken_down = f"{web.url('/good-0')}#1"
     expected = {f"{web.url(f'/{name}')}#{n}" for name, fault in FEEDS for n in FAULTS[fault][1]} - {taken_down}
     for turn in range(TURNS):

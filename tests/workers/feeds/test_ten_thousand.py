@@ -271,7 +271,7 @@ def test_reports_of_many_feeds_wait_while_the_service_is_away():
 @pytest.mark.long
 def test_ten_thousand_feeds_take_little_memory_and_end_at_once(monkeypatch):
     """Each is asked, keeps its thirty items, and rests without a thread."""
-    monkeypatch.setattr(schedule, "_START_SECONDS", 0.003)
+    monkeypatch.setattr(schedule, "_START_SECONDS", 0.0004)
     ended, turn = threading.Event(), itertools.count()
 
     def resident():

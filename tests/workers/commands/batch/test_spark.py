@@ -15,7 +15,7 @@ import pytest
 from benchmarks.recall.passages import prose
 from command import WORDS
 
-from neardup import Config
+from neardup import Config, Document, Signer
 from neardup.pairs.json_lines import Fields
 from neardup.window import NO_TIME
 from neardup_workers.outside.options.documents import BatchOptions
@@ -46,6 +46,8 @@ def stream(count: int, *, timed: bool) -> list[bytes]:
         }
         if timed and rng.random() < 0.8:
             document["timestamp"] = 1_700_000_000 + 60 * n + rng.randrange(-3600, 3600)
+        if timed and n % 100 == 7:
+            document["timestamp"] = ["2100-01-01", "soon"][n // 100 % 2]
         if rng.random() < 0.1:
             document["tags"] = ["not flat"]
         lines.append(json.dumps(document).encode() if rng.random() < 0.97 else rng.choice(REFUSED))
@@ -72,17 +74,22 @@ def spark() -> Generator[Any]:
 
 @pytest.fixture
 def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> Callable[..., tuple[bytes, ...]]:
-    """Run the command with an engine; return its pairs, its verdicts, what it keeps and its window."""
+    """Run the command with an engine; return its pairs, its verdicts, what it keeps, its window, and what it says of
+    times that are none."""
     monkeypatch.chdir(tmp_path)
 
     def run(engine: str, *paths: str, **settings: Any) -> tuple[bytes, ...]:
         options = BatchOptions(
-            list(paths), quiet=True, engine=engine, verdicts="verdicts", output="kept", annotate=True, keep="window"
-        )
+            list(paths), engine=engine, verdicts="verdicts", output="kept", annotate=True, keep="window",
+            summary_json="summary",
+        )  # fmt: skip
         capfdbinary.readouterr()
         assert ENGINES[engine](options, load(settings, None)) == Exit.SUCCESS
         written = [(tmp_path / name).read_bytes() for name in ("verdicts", "kept", "window")]
-        return capfdbinary.readouterr().out, *written
+        found, said = capfdbinary.readouterr()
+        notes = sorted(line for line in said.splitlines() if b"have no time" in line)
+        unread = json.loads((tmp_path / "summary").read_bytes()).get("times_unread", 0)
+        return found, *written, b"\n".join((b"%d" % unread, *notes))
 
     return run
 
@@ -90,7 +97,7 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> 
 @pytest.mark.filterwarnings("ignore")
 def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
     """With splits of 16 kB, over a file and a folder, with a window; of documents without a collection, and of equal
-    ids and texts in two."""
+    ids and texts in two. Times that lie ahead or cannot be read are none; the note of each is the same."""
     (tmp_path / "folder").mkdir()
     lines, rng = stream(600, timed=True), random.Random(6)
     for n in rng.sample(range(600), 200):
@@ -107,6 +114,8 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
     assert {line.get("collection") for line in found} == {"de", "7", None}
     assert {line.get("collection") for line in map(json.loads, wanted[0].splitlines())} == {"de", "7", None}
     assert [line for line in found if line.get("reason") == "collection"]
+    unread, *notes = wanted[4].splitlines()
+    assert (len(notes), int(unread)) == (2, sum(int(note.split()[1]) for note in notes))
     spark.conf.set("spark.sql.files.maxPartitionBytes", "16384")
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     for partitions in PARTITIONS:
@@ -136,29 +145,6 @@ def test_a_task_names_the_times_that_are_none(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_times_that_are_none_are_counted_by_every_engine(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
-    """One that lies ahead, and one that cannot be read: the documents have none, and the note of each is the same."""
-    times = [1_700_000_000, "2100-01-01", "soon", "2100-01-01", None, 1_700_000_060]
-    rows = [{"id": f"d{n}", "text": f"{WORDS[:200]} {n}", "timestamp": time} for n, time in enumerate(times)]
-    rows[3]["tags"] = ["not flat"]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.chdir(tmp_path)
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    said = []
-    for engine in ENGINES:
-        options = BatchOptions(["in.jsonl"], engine=engine, summary_json="summary")
-        assert ENGINES[engine](options, load({"window_seconds": 3_600.0}, None)) == Exit.SUCCESS
-        summary = json.loads((tmp_path / "summary").read_text())
-        notes = [line for line in capfd.readouterr().err.splitlines() if "have no time" in line]
-        said.append((summary["times_unread"], summary["pairs"], sorted(notes)))
-    assert said[0] == said[1]
-    assert said[0][0] == 3
-    assert [note[:30] for note in said[0][2]] == ["note: 1 documents have no time", "note: 2 documents have no time"]
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_passages_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
     """Pairs say what the texts share, and verdicts to which earlier text they stand in a relation."""
     rng = random.Random(1)
@@ -168,7 +154,7 @@ def test_passages_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: 
             report = rng.choice(reports)
             text = rng.choice([report, report[:600], f"{prose(rng, 'az', 300)} {report} {prose(rng, 'az', 900)}"])
             file.write(json.dumps({"id": f"d{n}", "text": text}) + "\n")
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
     settings = {"scheme": "passages:part_min=0.7"}
     wanted = batch("local", "in.jsonl", **settings)
     assert batch("spark", "in.jsonl", **settings) == wanted
@@ -187,6 +173,16 @@ def test_a_source_that_repeats_itself_is_named_by_every_engine(spark: Any, batch
         said.append((refused.value.code, str(refused.value)))
         assert not (tmp_path / "kept").exists()
     assert said[0] == said[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_function_of_spark_signs(spark: Any) -> None:
+    """A UDF that holds a signer."""
+    functions, types = (pytest.importorskip(f"pyspark.sql.{name}") for name in ("functions", "types"))
+    signer = Signer(Config())
+    rows = spark.createDataFrame([("a", "some text"), ("b", "")], ["id", "text"])
+    sign = functions.udf(lambda id_, text: signer.sign([Document(id_, text)]).batch.size, types.IntegerType())
+    assert [row[0] for row in rows.select(sign("id", "text")).collect()] == [1, 0]
 
 
 @pytest.mark.parametrize("option", ["top", "truth"])
