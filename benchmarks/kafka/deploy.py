@@ -268,9 +268,9 @@ class Process:
         self._reader.join(60)
         return self.last
 
-    def wait(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait(self, is_so: Callable[[], bool], what: str, seconds_max: float = WAIT_SECONDS_MAX) -> None:
         """Wait while the process runs."""
-        wait_until(is_so, what, [self])
+        wait_until(is_so, what, [self], seconds_max)
 
     @property
     def ended(self) -> bool:
@@ -289,10 +289,12 @@ class Process:
                 self.last = said
 
 
-def wait_until(is_so: Callable[[], bool], what: str, processes: Sequence[Process] = ()) -> None:
+def wait_until(
+    is_so: Callable[[], bool], what: str, processes: Sequence[Process] = (), seconds_max: float = WAIT_SECONDS_MAX
+) -> None:
     """Poll until the condition holds; raises if it takes too long or a process has ended."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    deadline = time.monotonic() + seconds_max
     while not is_so():
         if time.monotonic() > deadline or any(process.ended for process in processes):
-            raise RuntimeError(f"not so in {WAIT_SECONDS_MAX:.0f} s, or a process has ended: {what}")
+            raise RuntimeError(f"not so in {seconds_max:.0f} s, or a process has ended: {what}")
         time.sleep(0.02)

@@ -20,7 +20,7 @@ from kafka import KafkaProducer
 from memory_transport import MemoryCluster, MemoryTransport
 
 from benchmarks.kafka import matcher
-from benchmarks.kafka.deploy import Bench, Process, Tally, deployment
+from benchmarks.kafka.deploy import WAIT_SECONDS_MAX, Bench, Process, Tally, deployment
 from benchmarks.report import Result, Size, Target
 from benchmarks.speed.linker import STEP, Step, steps
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
@@ -39,6 +39,8 @@ _DOCUMENTS: dict[Size, tuple[int, ...]] = {
 _STEP = 2_000
 _LINKED: dict[Size, int] = {"smoke": STEP, "default": 1_000_000, "large": 5_000_000}
 _TURN_SECONDS = 0.05
+# Documents a second that a linker decides on a busy machine, at least.
+_RATE_MIN = 2_500
 
 
 def run(bench: Bench) -> Iterator[Result]:
@@ -103,7 +105,8 @@ def linkers(bench: Bench) -> Iterator[Result]:
     publish(settings, itertools.islice(made, count // STEP))
     with Process("link", settings, "1") as owner:
         owner.start()
-        owner.wait(lambda: owner.documents >= count, "all have a verdict")
+        waits = WAIT_SECONDS_MAX + count / _RATE_MIN
+        owner.wait(lambda: owner.documents >= count, "all have a verdict", waits)
         survivor = Linker(settings, "1")
         while not survivor.worker.held.is_level:
             survivor.worker.turn(_TURN_SECONDS, LIMITS.step_messages_max)

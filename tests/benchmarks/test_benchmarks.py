@@ -347,7 +347,7 @@ def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None
 
 def test_a_linker_decides_restores_and_stays_within_bounds_while_a_matcher_is_down() -> None:
     """Every document is decided; with a matcher down no more than ``undecided_max`` wait, and memory stands still."""
-    decided, restored, down, counted = linker.run("smoke")
+    _, decided, restored, down, counted = linker.run("smoke")
     assert decided.details["documents"] == 10_000
     assert 2_000 < decided.details["duplicates"] < 3_000
     assert decided.details["checksum"] == "b92f08baedf0ce5a"

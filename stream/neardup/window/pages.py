@@ -19,6 +19,8 @@ from neardup.machine.compile import inlined, kernel
 
 # Arrays grow by at least one page and at most an eighth, so that the allocated room stays near the used room.
 _GROWTH_DIVISOR = 8
+# So many numbers at once: a kernel that keeps the interpreter lock takes 0.1 ms for them.
+_AT_ONCE = 1 << 16
 
 
 class Pages:
@@ -77,6 +79,8 @@ class Pages:
 
     def at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the indices of mapped numbers in the arrays, ``int64[m]``."""
+        if len(numbers) > _AT_ONCE:
+            return np.concatenate([self.at(numbers[at : at + _AT_ONCE]) for at in range(0, len(numbers), _AT_ONCE)])
         out = np.empty(len(numbers), np.int64)
         _at(self.map, self.page_bits, np.ascontiguousarray(numbers, np.int64), out)
         return out

@@ -88,17 +88,27 @@ def firsts(store, base):
 def id_bounds(store, slots, out):
     """Fill in where the id of each slot begins and ends in ``store.bytes``."""
     for n in range(len(slots)):
-        index = slot_index(store, slots[n])
-        out[0, n] = byte_index(store, store.id_starts[index])
-        out[1, n] = out[0, n] + np.int64(store.id_lengths[index])
+        put_bounds(store, slot_index(store, slots[n]), out, n)
+
+
+@inlined
+def put_bounds(store, index, out, n):
+    """Fill in where an id begins and ends."""
+    out[0, n] = byte_index(store, store.id_starts[index])
+    out[1, n] = out[0, n] + np.int64(store.id_lengths[index])
 
 
 @kernel("Store, const i64[], i64[]", locked=True, direct=True)
 def times_of(store, slots, out):
     """Fill in the event time of each slot, ``NO_TIME`` if it has none."""
     for n in range(len(slots)):
-        index = slot_index(store, slots[n])
-        out[n] = NO_TIME if store.flags[index] & UNTIMED else store.times[index]
+        out[n] = time_at(store, slot_index(store, slots[n]))
+
+
+@inlined
+def time_at(store, index):
+    """An event time, ``NO_TIME`` for none."""
+    return NO_TIME if store.flags[index] & UNTIMED else store.times[index]
 
 
 @kernel("Store, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", locked=True, direct=True)
@@ -108,10 +118,9 @@ def name_pairs(store, slots, items, id_starts, times, bounds, older, newer):
     turned = 0
     for n in range(len(slots)):
         index, item = slot_index(store, slots[n]), items[n]
-        bounds[0, n] = byte_index(store, store.id_starts[index])
-        bounds[1, n] = bounds[0, n] + np.int64(store.id_lengths[index])
+        put_bounds(store, index, bounds, n)
         bounds[2, n], bounds[3, n] = id_starts[item], id_starts[item + 1]
-        older[n], newer[n] = NO_TIME if store.flags[index] & UNTIMED else store.times[index], times[item]
+        older[n], newer[n] = time_at(store, index), times[item]
         turned += newer[n] < older[n] and newer[n] != NO_TIME and older[n] != NO_TIME
     return turned
 
