@@ -13,7 +13,7 @@ from verdict_model import Compared, Event, VerdictModel
 from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
 from neardup.documents.document import SIGNALS
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS
-from neardup.pairs.comparing import compared, is_compared
+from neardup.pairs.comparing import compared, comparing_limits
 from neardup.pairs.pair_rule import compares_directly
 from neardup.pairs.window_message import WireError
 from neardup.schemes.rows import SCHEMES
@@ -72,7 +72,7 @@ def modelled(
         if not is_pair and not leads(later, earlier, pair.similarity):
             continue
         found.setdefault(later, []).append((earlier, float(np.float32(pair.similarity))))
-    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content, compare, novel=is_compared(config))
+    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content, compare, **comparing_limits(config))
     out = []
     for n, document in enumerate(documents):
         if n in refused:

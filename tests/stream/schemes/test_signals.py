@@ -99,6 +99,19 @@ def test_a_record_is_part_of_what_makes_a_copy() -> None:
     assert (again.older, again.similarity) == ("c", 1.0)
 
 
+def test_a_story_of_vectors_does_not_drift_and_drops_the_copies_of_all_its_members() -> None:
+    """Each vector is 8 degrees from the one before, and one of more than 25 degrees tells another story: the ninth is
+    near to a member behind the first six contents only. The content of the seventh has left when its copy comes."""
+    angles = np.radians(8.0 * np.arange(10))
+    sent = [
+        Document(f"n{n}", " ".join(f"w{n}x{k}" for k in range(30)), vector=[np.cos(angle), np.sin(angle), 0, 0])
+        for n, angle in enumerate(angles)
+    ]
+    verdicts = decided(*sent, Document("copy", sent[6].text + " w", vector=[0, 0, 0, 1]), window_seconds=3600.0)
+    assert [one.status for one in verdicts] == ["original", *["update"] * 8, "original", "duplicate"]
+    assert verdicts[10].cluster == 0
+
+
 def test_the_text_alone_drops_whatever_the_others_say() -> None:
     """Equal titles, vectors and pictures are no reason; a near text is, and then it is named by nothing else."""
     same = {"title": "Ferry stays in port", "vector": VECTOR, "picture": PICTURE}

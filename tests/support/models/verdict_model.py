@@ -75,8 +75,12 @@ class _Story:
     handed_over: bool = False
 
 
-# Contents that a document is compared with at most; stories of its id that lead; contents of a story.
-COMPARED_MAX, OWN_MAX, CONTENTS_MAX = 64, 8, 8
+# A content that is similar, as similarity, place and story, and what the comparison says.
+_Found = tuple[float, int, _Story, Compared]
+# Decided rows by similarity, the stories that lead, contents that a pair names, kept members to compare.
+_Met = tuple[list[tuple[int, int, _Row]], dict[_Story, int], list[_Found], dict[_Row, int]]
+# Contents that a document is compared with at most; stories of its id that lead; contents of a story; kept members.
+COMPARED_MAX, OWN_MAX, CONTENTS_MAX, PAIRED_MAX = 64, 8, 8, 32
 _FOREVER = 1 << 62
 
 
@@ -98,6 +102,8 @@ class VerdictModel:
     story_bytes: int = 0
     # Whether only comparisons say that a document repeats a content.
     novel: bool = False
+    # How many of the first contents of a story never leave it, to which alone a vector leads.
+    anchors: int = 1
     # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
     tie: Callable[[int], int] = int
     rows_max: int = _FOREVER
@@ -184,32 +190,14 @@ class VerdictModel:
         copy = self._latest("content", row.content) if self.by_content else None
         if found is not None:
             return self._joined(row, found.story, *self._standing(found), late, out)
-        near = [(10_000, -copy.place, copy)] if copy is not None and not copy.removed else []
-        leads: dict[_Story, int] = {}
-        direct: list[tuple[float, int, _Story, Compared]] = []
-        for other, similarity in event.pairs:
-            met = self.rows.get(other)
-            if met is None or not self.is_live(met):
-                self.ignored += 1
-                continue
-            newest = self._latest("content", met.content) if self.by_content else None
-            met = newest if newest is not None and not newest.removed else met
-            if not met.removed:
-                near.append((_steps(similarity), -met.place, met))
-                if met.story is not None and self._open(met.story, row):
-                    leads[met.story] = max(leads.get(met.story, 0), _steps(similarity))
-                    standing = self._standing(met)
-                    if standing is not None and standing[2] and not self.novel:
-                        direct.append((similarity, standing[1], met.story, Compared(similarity)))
+        near, leads, direct, paired = self._met(row, event, copy)
         if version is not None and self._open(version.story, row):
             assert version.story is not None
             leads.setdefault(version.story, 0)
-        own = [story for story in self.stories if story.id == row.id and self._lives(story)]
-        for story in sorted(own, key=lambda one: -one.place)[:OWN_MAX]:
-            if self._open(story, row):
-                leads.setdefault(story, 0)
+        self._lead_to_own(row, leads)
         if self.compare is not None:
             direct += list(self._compared(row, leads, {place for _, place, *_ in direct}))
+            direct += self._repeated_members(row, paired)
         if direct:
             joins = [one for one in direct if one[3].similarity >= 0 or one[2].id == row.id]
             joins = joins or [one for one in direct if one[3].similarity >= -4]
@@ -226,21 +214,62 @@ class VerdictModel:
             self.stories.append(row.story)
         return out
 
-    def _compared(
-        self, row: _Row, leads: dict[_Story, int], known: set[int]
-    ) -> Iterator[tuple[float, int, _Story, Compared]]:
+    def _met(self, row: _Row, event: Event, copy: _Row | None) -> _Met:
+        """What the pairs of a row name."""
+        near = [(10_000, -copy.place, copy)] if copy is not None and not copy.removed else []
+        leads: dict[_Story, int] = {}
+        direct: list[_Found] = []
+        paired: dict[_Row, int] = {}
+        for other, similarity in event.pairs:
+            met = self.rows.get(other)
+            if met is None or not self.is_live(met):
+                self.ignored += 1
+                continue
+            newest = self._latest("content", met.content) if self.by_content else None
+            met = newest if newest is not None and not newest.removed else met
+            if not met.removed:
+                near.append((_steps(similarity), -met.place, met))
+                if met.story is not None and self._open(met.story, row):
+                    leads[met.story] = max(leads.get(met.story, 0), _steps(similarity))
+                    standing = self._standing(met)
+                    if standing is None or not standing[2]:
+                        continue
+                    if not self.novel:
+                        direct.append((similarity, standing[1], met.story, Compared(similarity)))
+                    if self.anchors > 1:
+                        paired[met] = max(paired.get(met, 0), _steps(similarity))
+        return near, leads, direct, paired
+
+    def _compared(self, row: _Row, leads: dict[_Story, int], known: set[int]) -> Iterator[_Found]:
         """The contents of the leading stories that are similar, as similarity, place and story."""
         assert self.compare is not None
         compared = 0
         for story in sorted(leads, key=lambda one: (-leads[one], self.tie(one.place)))[:COMPARED_MAX]:
-            for content in story.contents:
+            for k, content in enumerate(story.contents):
                 if content.place not in known and compared < COMPARED_MAX:
                     compared += 1
                     found = self.compare(row.content, content.content)
+                    if k >= self.anchors and found.signal == 2 and found.similarity < -2:
+                        continue
                     if found.similarity >= 0:
                         yield found.similarity, content.place, story, found
                     elif found.similarity < -2:
                         yield found.similarity + (4 if found.similarity >= -4 else 8), content.place, story, found
+
+    def _lead_to_own(self, row: _Row, leads: dict[_Story, int]) -> None:
+        """Add the newest stories that the id of a row began."""
+        own = [story for story in self.stories if story.id == row.id and self._lives(story)]
+        for story in sorted(own, key=lambda one: -one.place)[:OWN_MAX]:
+            if self._open(story, row):
+                leads.setdefault(story, 0)
+
+    def _repeated_members(self, row: _Row, paired: dict[_Row, int]) -> Iterator[_Found]:
+        """The kept members of pairs that a row repeats, of the most similar ones."""
+        assert self.compare is not None
+        for met in sorted(paired, key=lambda one: (-paired[one], one.number))[:PAIRED_MAX]:
+            found, standing = self.compare(row.content, met.content), self._standing(met)
+            if found.similarity >= 0 and standing is not None and met.story is not None:
+                yield found.similarity, standing[1], met.story, found
 
     def _joined(
         self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool, late: bool, out: Decision,
@@ -263,7 +292,10 @@ class VerdictModel:
         first, *rest = story.contents
         if not self.by_content or first.content != row.content:
             rest = [one for one in rest if not self.by_content or one.content != row.content]
-            story.contents = [first, *[*rest, row][-CONTENTS_MAX + 1 :]]
+            rest = [first, *rest, row]
+            if len(rest) > CONTENTS_MAX:
+                del rest[self.anchors]
+            story.contents = rest
         return out
 
     def _join(self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool) -> None:

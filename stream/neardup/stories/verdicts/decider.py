@@ -20,7 +20,7 @@ from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
 from neardup.pairs.batches import MICROSECONDS, Batch, accepted_of, id_columns, id_hashes, references_of
-from neardup.pairs.comparing import NO_ROWS, Leads, is_compared, is_novel, joined_leads, new_in
+from neardup.pairs.comparing import NO_ROWS, Leads, comparing_limits, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Slice
@@ -397,4 +397,4 @@ def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
     """Return what verdicts depend on; ``limits`` are those of the table, or of all shards together."""
     longest = max(config.story_seconds_max, config.window_seconds or 0.0)
     age = int(NO_WINDOW) if config.window_seconds is None else round(longest * MICROSECONDS)  # or without an end
-    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, novel=is_compared(config))
+    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, **comparing_limits(config))

@@ -99,7 +99,7 @@ class VerdictLimits(NamedTuple):
     Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
     lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``. If
     ``novel``, a pair does not say that a document repeats another one: it is compared with every content of the stories
-    that its pairs lead to.
+    that its pairs lead to. The first ``anchors`` contents of a story never leave it.
     """
 
     window: int
@@ -109,6 +109,7 @@ class VerdictLimits(NamedTuple):
     story_age: int = _NO_WINDOW
     story_bytes: int = _NO_WINDOW
     novel: bool = False
+    anchors: int = 1
 
     @classmethod
     def of(cls, limits: Limits, **values: Any) -> VerdictLimits:

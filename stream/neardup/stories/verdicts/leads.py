@@ -18,20 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner
-from neardup.pairs.comparing import NEW_LESS
+from neardup.pairs.comparing import DRIFTING, NEW_LESS
 from neardup.stories.verdicts.heirs import standing
 from neardup.stories.verdicts.records import OLDER, newest_story
 from neardup.stories.verdicts.row_columns import (
     IGNORED,
     IS_KEPT,
     NONE,
-    STREAM_TIME,
     current,
     in_state,
     latest,
-    newest,
     row_at,
     single_from,
+    undecided,
     version_before,
 )
 from neardup.stories.verdicts.stories import (
@@ -45,10 +44,12 @@ from neardup.stories.verdicts.stories import (
     single_of,
     story_of,
 )
-from neardup.window import NO_TIME
 
 # Contents that a document is compared with at most, those of the stories whose members are most similar to it.
 COMPARED_MAX = 64
+# Where most contents never leave a story, the kept members that a document is compared with besides, at most: the most
+# similar ones of its pairs. A copy of one whose content has left is dropped too.
+PAIRED_MAX = 32
 # The newest stories of its own id that lead.
 OWN_MAX = 8
 # Comparisons that one call asks for at most.
@@ -63,19 +64,6 @@ RESULT_FIELDS = 4
 NO_ROW = np.iinfo(np.int64).min
 
 
-class Undecided(NamedTuple):
-    """A document to decide: its index in the arrivals, its time, the hash of its id, the version of its id that counts
-    and the newest one (``NONE`` for none), and where its pairs begin and end."""
-
-    item: int
-    time: np.int64
-    id: np.uint64
-    version: np.int64
-    newest: np.int64
-    pairs_first: np.int64
-    pairs_end: np.int64
-
-
 class Comparing(NamedTuple):
     """Comparisons of arrivals with contents, which are named by their rows.
 
@@ -83,7 +71,7 @@ class Comparing(NamedTuple):
     says of each (``float32[m, 4]``). ``against`` receives the row that each arrival was compared with for its verdict.
     ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. Without ``usable`` nothing is compared.
     The others are scratch: the leading stories with their similarities in steps, the places of contents that a pair
-    names, and the rows that lack a result.
+    names, the kept members that are compared besides, with their similarities, and the rows that lack a result.
     """
 
     usable: bool
@@ -97,6 +85,8 @@ class Comparing(NamedTuple):
     leads: npt.NDArray[np.int64]
     lead_similarities: npt.NDArray[np.float32]
     direct: npt.NDArray[np.int64]
+    paired: npt.NDArray[np.int64]
+    paired_similarities: npt.NDArray[np.int64]
     missing: npt.NDArray[np.int64]
 
 
@@ -131,7 +121,7 @@ def new_comparing() -> Comparing:
         False, np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, RESULT_FIELDS), np.float32),
         np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64),
         np.empty(COMPARED_MAX, np.int64), np.empty(COMPARED_MAX, np.float32), np.empty(COMPARED_MAX, np.int64),
-        np.empty(COMPARED_MAX, np.int64),
+        np.empty(PAIRED_MAX, np.int64), np.empty(PAIRED_MAX, np.int64), np.empty(COMPARED_MAX + PAIRED_MAX, np.int64),
     )  # fmt: skip
 
 
@@ -202,6 +192,22 @@ def add_lead(columns, comparing, count, story, similarity):
 
 
 @inlined
+def add_paired(comparing, count, row, similarity):
+    """Add a kept member of a pair, the most similar first, of equal ones the earliest; return how many there are."""
+    rows, similarities = comparing.paired, comparing.paired_similarities
+    at = np.int64(0)
+    while at < count and (similarities[at] > similarity or (similarities[at] == similarity and rows[at] < row)):
+        at += 1
+    if at == PAIRED_MAX or is_among(rows, count, row):
+        return count
+    count = min(count + 1, PAIRED_MAX)
+    for k in range(count - 1, at, -1):
+        rows[k], similarities[k] = rows[k - 1], similarities[k - 1]
+    rows[at], similarities[at] = row, similarity
+    return count
+
+
+@inlined
 def rounded_of(similarity):
     """Return a similarity in steps of 1 / 10,000: similarities are compared by four digits, as topics write them."""
     # Not ``np.round``: a kernel that has it loads all of SciPy's linear algebra, a tenth of a start.
@@ -255,7 +261,7 @@ def nearest(columns, rules, document, decided, pairs, comparing):
     ``NONE``."""
     best = nothing()
     near, near_rounded = np.int64(NONE), np.int64(0)
-    count, direct, cut = np.int64(0), np.int64(0), False
+    count, direct, paired, cut = np.int64(0), np.int64(0), np.int64(0), False
     if decided != NONE and not columns.removed[row_at(columns, decided)]:
         near, near_rounded = decided, np.int64(10_000)
     for j in range(document.pairs_first, document.pairs_end):
@@ -280,23 +286,45 @@ def nearest(columns, rules, document, decided, pairs, comparing):
             if direct < COMPARED_MAX and not is_among(comparing.direct, direct, matched):
                 comparing.direct[direct] = matched
                 direct += 1
+        if kept == IS_KEPT and matched != NONE and rules.anchors > 1:
+            paired = add_paired(comparing, paired, other, rounded)
         if comparing.usable:
             cut |= count == COMPARED_MAX
             count = add_lead(columns, comparing, count, story, np.float32(rounded))
     if comparing.usable:
         count = add_own_leads(columns, rules, comparing, document, count)
-    best, new, missing, left_out = best_content(columns, document, comparing, count, direct, best)
+    best, missing = best_paired(columns, rules, document, comparing, paired, best)
+    best, new, missing, left_out = best_content(columns, rules, document, comparing, count, direct, best, missing)
     is_new = best.result != NONE and comparing.results[best.result, SIMILARITY] < NO_PAIR
     return Nearest(best, is_new, new, near, missing, cut or left_out)
 
 
+@inlined
+def best_paired(columns, rules, document, comparing, count, best):
+    """Compare a document with ``count`` kept members of pairs. Return the better of ``best`` and those that it repeats,
+    and how many results are missing."""
+    missing = np.int64(0)
+    for k in range(count if comparing.usable else 0):
+        row = comparing.paired[k]
+        result = result_of(comparing, document.item, row)
+        if result == NONE:
+            comparing.missing[missing] = row
+            missing += 1
+        elif comparing.results[result, SIMILARITY] >= 0:
+            story = story_of(columns, row)
+            _, matched, _ = standing(columns, rules, story, row)
+            similarity = comparing.results[result, SIMILARITY]
+            best = better(columns, best, document, story, matched, similarity, result)
+    return best, missing
+
+
 @inner
-def best_content(columns, document, comparing, count, direct, best):
+def best_content(columns, rules, document, comparing, count, direct, best, missing):
     """Compare a document with the contents of ``count`` leading stories, except ``direct`` ones. Return the better of
     ``best`` and these: one of its own id, else one that it repeats, else one whose story it continues. Also return the
-    best of those that the document says something new to, how many results are missing, and whether the limit left some
-    contents out."""
-    new, continued, missing, compared, cut = nothing(), nothing(), np.int64(0), np.int64(0), False
+    best of those that the document says something new to, how many results are missing (``missing`` of others are), and
+    whether the limit left some contents out."""
+    new, continued, compared, cut = nothing(), nothing(), np.int64(0), False
     for k in range(count):
         story = comparing.leads[k]
         for c in range(contents_of(columns, story)):
@@ -310,13 +338,16 @@ def best_content(columns, document, comparing, count, direct, best):
             row = content_row(columns, story, c)
             result = result_of(comparing, document.item, row)
             if result == NONE:
-                comparing.missing[missing] = row
-                missing += 1
+                if not is_among(comparing.missing, missing, row):
+                    comparing.missing[missing] = row
+                    missing += 1
                 continue
             similarity = comparing.results[result, SIMILARITY]
             if similarity >= 0:
                 best = better(columns, best, document, story, place, similarity, result)
             elif similarity < NO_PAIR:  # it says something new
+                if c >= rules.anchors and comparing.results[result, SIGNAL] == DRIFTING:
+                    continue
                 is_same = similarity >= -NEW_LESS
                 similarity += np.float32(NEW_LESS if is_same else 2 * NEW_LESS)
                 new = better(columns, new, document, story, place, similarity, result)
@@ -364,13 +395,3 @@ def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first, end):
             continue
         ask(comparing, i, nearest(columns, rules, document, np.int64(NONE), pairs, comparing).missing)
     state[IGNORED] = ignored
-
-
-@inlined
-def undecided(columns, rules, arrivals, pairs, i):
-    """Return an arrival as a document to decide."""
-    time = arrivals.times[i] if arrivals.times[i] != NO_TIME else columns.state[STREAM_TIME]
-    before = newest(columns.id_map, columns.ids, columns, arrivals.ids[i])
-    counts = before != NONE and not columns.removed[row_at(columns, before)] and in_state(columns, rules, before)
-    version = before if counts else np.int64(NONE)
-    return Undecided(i, time, arrivals.ids[i], version, before, pairs.starts[i], pairs.starts[i + 1])

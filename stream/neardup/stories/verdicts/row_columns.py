@@ -71,6 +71,19 @@ class Columns(NamedTuple):
     story: Stories
 
 
+class Undecided(NamedTuple):
+    """A document to decide: its index in the arrivals, its time, the hash of its id, the version of its id that counts
+    and the newest one (``NONE`` for none), and where its pairs begin and end."""
+
+    item: int
+    time: np.int64
+    id: np.uint64
+    version: np.int64
+    newest: np.int64
+    pairs_first: np.int64
+    pairs_end: np.int64
+
+
 # The columns that have a value for each row.
 ROW_COLUMNS = Columns._fields[1:14]
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
@@ -234,6 +247,16 @@ def current(columns, rules, number):
         return number
     copy = latest(columns, rules, columns.contents[row_at(columns, number)])
     return number if copy == NONE or columns.removed[row_at(columns, copy)] else copy
+
+
+@inlined
+def undecided(columns, rules, arrivals, pairs, i):
+    """Return an arrival as a document to decide."""
+    time = arrivals.times[i] if arrivals.times[i] != NO_TIME else columns.state[STREAM_TIME]
+    before = newest(columns.id_map, columns.ids, columns, arrivals.ids[i])
+    counts = before != NONE and not columns.removed[row_at(columns, before)] and in_state(columns, rules, before)
+    version = before if counts else np.int64(NONE)
+    return Undecided(i, time, arrivals.ids[i], version, before, pairs.starts[i], pairs.starts[i + 1])
 
 
 @inlined

@@ -22,8 +22,7 @@ becomes a content of the story. Otherwise it is a ``DUPLICATE``.
 
 The content that a story had in 1 or 2 may have left it with its first document (``heirs``): then 3 decides.
 
-A person may say which story a document tells (``judge``): then that decides, and later ones are compared with its
-content there.
+A person may say which story a document tells (``judge``): that decides, and its content is one of the story's.
 
 A document that is older than window and lateness allow is late: it is compared as any other, and has no further effect.
 """
@@ -41,7 +40,7 @@ from neardup.machine.kernels.hashing import string_hash
 from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
 from neardup.pairs.comparing import NO_ROWS, Leads
 from neardup.stories.verdicts.heirs import hand_over, standing
-from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, SIGNAL, ask, ask_ahead, nearest, undecided
+from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, SIGNAL, ask, ask_ahead, nearest
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
     CUT,
@@ -63,6 +62,7 @@ from neardup.stories.verdicts.row_columns import (
     latest,
     remove,
     row_at,
+    undecided,
 )
 from neardup.stories.verdicts.stories import (
     content_place,

@@ -196,7 +196,7 @@ def begin(columns, number):
     """Make the record of a story whose only member is a row; return its number."""
     at = row_at(columns, number)
     story = new_record(columns, columns.places[at], np.int64(columns.ids[at]), columns.times[at], number)
-    add_content(columns, story, at, number, True)
+    add_content(columns, story, at, number, True, np.int64(1))
     columns.stories[at] = story
     link(columns, story)
     return story
@@ -245,15 +245,16 @@ def leave(columns, story, id_):
 
 
 @inlined
-def add_content(columns, story, at, number, by_content):
-    """Make the content of a row one of its story's: the newest, unless it is the first."""
+def add_content(columns, story, at, number, by_content, anchors):
+    """Make the content of a row one of its story's: the newest, unless it is the first. Where there is no room, the
+    oldest one behind the ``anchors`` leaves."""
     record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
     count = record[CONTENTS]
     if by_content and count and record[HEAD + CONTENT_HASH] == hash_:
         return
     gone = np.int64(CONTENTS_MAX - 1)  # of the contents after the first, the one that leaves
     if count == CONTENTS_MAX:
-        gone = np.int64(1)
+        gone = np.int64(anchors)
     if by_content:
         for k in range(1, count):
             if record[HEAD + k * CONTENT + CONTENT_HASH] == hash_:
@@ -290,7 +291,7 @@ def join(columns, rules, story, number, similarity, matched, kept):
     if columns.ids[at] == np.uint64(record[ID]):
         record[OWN] = number
     if matched == columns.places[at]:
-        add_content(columns, story, at, number, rules.by_content)
+        add_content(columns, story, at, number, rules.by_content, rules.anchors)
     return story
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Neighbour
 from neardup.pairs.batches import Batch
-from neardup.pairs.comparing import compared, is_compared
+from neardup.pairs.comparing import compared, comparing_limits
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.neighbours.nearest import Ranked, chance_found, encode_nearest
@@ -214,7 +214,7 @@ class Corpus:
             self.rows,
             order,
             places,
-            VerdictLimits.of(self._limits, novel=is_compared(self.settings)),
+            VerdictLimits.of(self._limits, **comparing_limits(self.settings)),
             compare,
         )
 
