@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,18 @@ import pytest
 from benchmarks.recall.passages import PASSAGE, SCRIPTS, prose, shared_run
 from dedup_outputs import deduplicated
 from service_world import world_in
+from shell_harness import Bench
 
 from neardup import Config, Deduplicator, Document
+from neardup.pairs.json_lines import relation_values
 from neardup_workers.outside.options.documents import BatchOptions, RunOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.load import load
 from neardup_workers.running.commands.batch.corpus import run as batch
 from neardup_workers.running.commands.run import run
 
+# What a line says of what two texts share.
+MARKS = "relation", "older_fraction", "newer_fraction", "passages"
 # Pairs of each script. Of texts of twice as many characters the least fraction is beyond the threshold.
 PAIRS = 40
 SETTINGS: list[dict[str, Any]] = [
@@ -105,6 +110,62 @@ def test_texts_that_share_a_run_meet_in_every_command(
     served = [(pair["id"], answer["id"]) for answer in answers for pair in answer["pairs"]]
     assert sorted(served) == sorted(pairs)
     assert partners(served) == expected
+
+
+@pytest.mark.parametrize("scheme", ["passages", "parts"])
+def test_what_texts_share_is_marked_alike_wherever_it_is_said(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The library, ``run``, ``batch``, ``dedup``, shards on topics, a check and ``/v1/why`` give the same ranges."""
+    monkeypatch.chdir(tmp_path)
+    rng = random.Random(9)
+    quotes = [prose(rng, "az", 400) for _ in range(3)]
+    texts = {}
+    for n in range(12):
+        said = [" ".join(word for word in rng.choice(quotes).split() if rng.random() < 0.96) for _ in range(2)]
+        texts[f"d{n}"] = f"{prose(rng, 'az', 300)}\n\n{said[0]} -- {prose(rng, 'аяé'[:2], 250)} \u201c{said[1]}\u201d"
+    settings = {"scheme": scheme, "threshold": 0.05}
+    given = {name: str(value) for name, value in settings.items()}
+    (tmp_path / "in.jsonl").write_text(
+        "".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in texts.items())
+    )
+
+    documents = [Document(*one) for one in texts.items()]
+    pairs = Deduplicator(Config(**settings)).process(documents)
+    marks = {pair[:2]: relation_values(pair.relation) for pair in pairs}
+    assert len(marks) > 40
+    assert any(len(one["passages"]) > 1 for one in marks.values())
+
+    def marks_of(lines: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+        return {(line["older"], line["newer"]): {name: line[name] for name in MARKS} for line in lines}
+
+    assert run(RunOptions(["in.jsonl"], quiet=True, output="pairs"), load(given, None)) == Exit.SUCCESS
+    assert marks_of(map(json.loads, (tmp_path / "pairs").read_bytes().splitlines())) == marks
+    capfdbinary.readouterr()
+    assert batch(BatchOptions(["in.jsonl"], quiet=True), load(given, None)) == Exit.SUCCESS
+    assert marks_of(map(json.loads, capfdbinary.readouterr().out.splitlines())) == marks
+    named = [json.loads(line) for line in deduplicated("in.jsonl", **given)["verdicts"].splitlines()]
+    named = [line | {"older": line["relation_to"], "newer": line["id"]} for line in named if "relation_to" in line]
+    assert len(named) == len(texts) - 1
+    assert marks_of(named).items() <= marks.items()
+
+    bench = Bench(**settings)
+    for one in texts.items():  # all into one partition, so that they arrive in their order
+        bench.add(one)
+    assert bench.sign(len(texts)) == Exit.SUCCESS
+    assert bench.match(len(marks)) == Exit.SUCCESS
+    assert marks_of(json.loads(one.value) for one in bench.cluster.records(bench.names.topics.candidates)) == marks
+
+    with world_in(tmp_path / "state", keep_texts=True, **settings) as world:
+        answers = [world.check(*one) for one in texts.items()]
+        served = [pair | {"older": pair["id"], "newer": answer["id"]} for answer in answers for pair in answer["pairs"]]
+        assert marks_of(served) == marks
+        for (older, newer), mark in marks.items():
+            why = world.ask("GET", f"/v1/why?a={newer}&b={older}").json()
+            assert why["shared"] == mark
+            marked = [{piece["passage"] for piece in side} - {None} for side in why["sides"]]
+            # of those that overlap in a text the first one is marked
+            assert {0} <= marked[0] | marked[1] <= set(range(len(mark["passages"])))
 
 
 @pytest.fixture
