@@ -1,5 +1,7 @@
 """Ten tasks of an editor, on a phone and by keyboard alone: which keys lead to which answer."""
 
+import itertools
+import sys
 import time
 
 import pytest
@@ -27,6 +29,11 @@ class Editor:
 
     def __init__(self, page):
         self.page, self.browser, self.keys = page, page.browser, 0
+        self.begun = []  # the tasks: when they began, which key was the last one before them, what they are
+
+    def begin(self, task):
+        """Begin a task, after the one before."""
+        self.begun.append((time.perf_counter(), self.keys, task))
 
     def press(self, key, code):
         self.keys += 1
@@ -72,43 +79,46 @@ def test_ten_tasks_of_an_editor_need_no_mouse_and_few_keys(editor):
     text = "document.querySelector('main').innerText"
     shows = f"{text}.includes({{!r}})".format
     editor.page.show("now", shows("Just found"))
-    # 1. What is new of the storm? Find its story by a word.
+    editor.begin("1. What is new of the storm? Find its story by a word")
     editor.open("Stories", "document.title.startsWith('Stories')")
     editor.reach("Words, an id or a source")
     editor.type("vellin")
     editor.press("Enter", ENTER)
     editor.browser.wait(f"{text}.includes('1 story.')")
-    # 2. Open it: who had it first, by arrival?
+    editor.begin("2. Open it: who had it first, by arrival?")
     editor.open("Storm closes Vellin", "document.querySelector('.members')")
     found = editor.browser.evaluate("document.querySelector('.members').innerText").lower()
     assert found.index("wire mirror") < found.index("arrived first") < found.index("coast agency")
-    # 3. And by date?
+    editor.begin("3. And by date?")
     editor.open("By date", "document.querySelector('.choices [aria-current]')?.innerText === 'By date'")
     found = editor.browser.wait("document.querySelector('.members')?.innerText").lower()
     assert found.index("coast agency") < found.index("first by date") < found.index("wire mirror")
-    # 4. What was corrected, and in what?
+    editor.begin("4. What was corrected, and in what?")
     editor.open("Changes", "document.querySelector('.changes ins')")
     assert editor.browser.evaluate("document.querySelector('.changes ins').innerText") == "five"
-    # 5. Follow the story: the service says that it has no web hook.
+    editor.begin("5. Follow the story: the service says that it has no web hook")
     editor.open("Follow", shows("--webhook"))
-    # 6. Why are the two one story?
+    editor.begin("6. Why are the two one story?")
     editor.open("Compare", "document.querySelector('.verdict')?.innerText.includes('They are')")
-    # 7. Say that they are not, for later copies too; and take it back, against what was said.
+    editor.begin("7. Say that they are not, for later copies too; and take it back, against what was said")
     editor.open("Not a duplicate", shows("Kept in this browser"))
     editor.open("Make it hold", shows("so are later copies"))
     editor.open("Duplicate", shows("Kept in this browser"))
     editor.open("Make it hold", shows("Replace what was said"))
     editor.press("Enter", ENTER)
     editor.browser.wait(shows("so are later copies"))
-    # 8. Hide a notice everywhere.
+    editor.begin("8. Hide a notice everywhere")
     editor.page.show(f"story/{editor.page.notice}", shows("Hide everywhere"))
     editor.open("Hide everywhere", "document.querySelector('[data-desk=muted]').ariaPressed === 'true'")
-    # 9. Is a pasted text known?
+    editor.begin("9. Is a pasted text known?")
     editor.page.show("ask", "document.querySelector('form.ask')")
     editor.browser.evaluate("document.querySelector('textarea').focus()")
     editor.type(FLOOD)
     editor.open("Look", "document.querySelector('.answers')?.innerText.toLowerCase().includes('lipa daily')")
-    # 10. Who tells the story of the flood?
+    editor.begin("10. Who tells the story of the flood?")
     editor.page.show("stories?q=lipa", "document.querySelector('.card')")
     editor.open("River in the lower town", shows("from 2 sources"))
+    editor.begin("end")
+    for (began, before, task), (ended, keys, _) in itertools.pairwise(editor.begun):
+        sys.stdout.write(f"{ended - began:.1f} s, {keys - before} keys: {task}\n")
     assert editor.keys < 200
