@@ -12,6 +12,7 @@ and y. That is linear, so a product of matrices computes those of many changes, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -43,11 +44,11 @@ class Changes:
     """
 
     def __init__(self, path: Path, page_bytes: int, *, knows_boot: bool) -> None:
-        data = _bytes_of(path.with_name(f"{path.name}-wal"))
-        size = FRAME_HEADER + page_bytes
-        head, count = data[:WAL_HEADER], max(len(data) - WAL_HEADER, 0) // size
-        self._frames = data[WAL_HEADER : WAL_HEADER + count * size].reshape(count, size)
-        self._is_sound = np.zeros(0, np.bool_)
+        self._wal, self._size = path.with_name(f"{path.name}-wal"), FRAME_HEADER + page_bytes
+        head, count = _bytes_of(self._wal, WAL_HEADER), 0
+        with suppress(OSError):
+            count = max(self._wal.stat().st_size - WAL_HEADER, 0) // self._size
+        self._pages, self._is_sound = np.zeros(count, np.int64), np.zeros(0, np.bool_)
         self.damaged: list[int] = []
         if not count:
             return
@@ -57,17 +58,19 @@ class Changes:
         own = head[16:24].tobytes()
         if not committed or (is_head_sound and begun != own):  # no index, or one of other changes
             committed, begun = 0, own
-        is_sound, names = np.zeros(count, np.bool_), np.frombuffer(begun, np.uint8)
+        is_sound, is_end, names = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.frombuffer(begun, np.uint8)
         before = _stored(head[24:])
-        for at in range(0, count, CHUNK):
-            frames = self._frames[at : at + CHUNK]
+        for at, frames in self._parts():
             stored = _stored(frames[:, 16:24])
             content = np.concatenate([frames[:, :8], frames[:, FRAME_HEADER:]], axis=1)
             found = _sums(content, order, np.concatenate([before, stored[:-1]]))
-            is_sound[at : at + CHUNK] = (found == stored).all(axis=1) & (frames[:, 8:16] == names).all(axis=1)
+            there = slice(at, at + len(frames))
+            is_sound[there] = (found == stored).all(axis=1) & (frames[:, 8:16] == names).all(axis=1)
+            is_end[there] = frames[:, 4:8].any(axis=1)
+            self._pages[there] = frames[:, :4].copy().view(">u4").ravel().astype(np.int64) - 1
             before = stored[-1:]
         if not committed and is_head_sound:
-            ends = np.flatnonzero(np.logical_and.accumulate(is_sound) & self._frames[:, 4:8].any(axis=1))
+            ends = np.flatnonzero(np.logical_and.accumulate(is_sound) & is_end)
             committed = int(ends[-1]) + 1 if len(ends) else 0
         self._is_sound = is_sound[:committed]
         wrong = (np.flatnonzero(~self._is_sound) + 1).tolist()
@@ -76,28 +79,38 @@ class Changes:
     @property
     def pages(self) -> npt.NDArray[np.int64]:
         """The pages, counted from 0, that were committed: one of each change."""
-        return self._frames[: len(self._is_sound), :4].copy().view(">u4").ravel().astype(np.int64) - 1
+        return self._pages[: len(self._is_sound)]
+
+    def _parts(self) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+        """Yield changes, some at a time: the number of the first one, and the bytes of each."""
+        for at in range(0, len(self._pages), CHUNK):
+            data = _bytes_of(self._wal, CHUNK * self._size, WAL_HEADER + at * self._size)
+            yield at, data[: len(data) // self._size * self._size].reshape(-1, self._size)
 
     def apply(self, file: IO[bytes]) -> None:
         """Write what was committed to a copy of the database; zeros for a damaged page that leads to no others."""
-        size, pages = self._frames.shape[1] - FRAME_HEADER, self.pages.tolist()
+        size, pages = self._size - FRAME_HEADER, self.pages
         end = file.seek(0, 2) // size + len(pages)
-        for page, frame, is_sound in zip(pages, self._frames, self._is_sound.tolist(), strict=False):
-            if 0 <= page < end:
-                file.seek(page * size)
-                keeps = is_sound or frame[FRAME_HEADER : FRAME_HEADER + 1].tobytes() in INTERIOR
-                file.write(frame[FRAME_HEADER:].tobytes() if keeps else bytes(size))
+        for at, frames in self._parts():
+            for page, frame, is_sound in zip(
+                pages[at : at + CHUNK].tolist(), frames, self._is_sound[at : at + CHUNK].tolist(), strict=False
+            ):
+                if 0 <= page < end:
+                    file.seek(page * size)
+                    keeps = is_sound or frame[FRAME_HEADER : FRAME_HEADER + 1].tobytes() in INTERIOR
+                    file.write(frame[FRAME_HEADER:].tobytes() if keeps else bytes(size))
 
 
-def _bytes_of(path: Path) -> npt.NDArray[np.uint8]:
+def _bytes_of(path: Path, count: int, first: int = 0) -> npt.NDArray[np.uint8]:
+    """Return some bytes of a file, fewer at its end; none if it cannot be read."""
     with suppress(OSError):
-        return np.fromfile(path, np.uint8)
+        return np.fromfile(path, np.uint8, count, offset=first)
     return np.empty(0, np.uint8)
 
 
 def _committed(path: Path) -> tuple[int, bytes]:
     """Return how many changes were committed, and the numbers that name their file; 0 if that is not known."""
-    data = _bytes_of(path.with_name(f"{path.name}-shm"))[: 2 * _INDEX_BYTES].tobytes()
+    data = _bytes_of(path.with_name(f"{path.name}-shm"), 2 * _INDEX_BYTES).tobytes()
     first, second = data[:_INDEX_BYTES], data[_INDEX_BYTES:]
     if first != second or int(np.frombuffer(first[:4].ljust(4), "=u4")[0]) != _INDEX:
         return 0, b""
