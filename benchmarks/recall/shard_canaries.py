@@ -45,7 +45,7 @@ from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.settings.serve import LIMITS
 from neardup_workers.outside.telemetry.observer import Silent
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.topics.signed import position_of
 from neardup_workers.outside.transport.protocol import Record
 
@@ -59,7 +59,7 @@ _COST_TURNS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 9}
 _COST_STEP, _COST_MAX = 2_000, 0.01
 _PER_SECOND = LIMITS.canaries_per_second_max
 _COSTS = Config(window_seconds=1e6)
-_TOPICS = topic_names("", WINDOW.signing_fingerprint, SHARDS)
+_TOPICS = topic_names("", generation(WINDOW.signing_fingerprint, SHARDS))
 
 
 def texts(rng: random.Random) -> Iterator[str]:

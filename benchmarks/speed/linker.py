@@ -38,7 +38,7 @@ from neardup_workers.main import COLLECT_OBJECTS
 from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.links import LinkMessage, Links, encode_links
-from neardup_workers.outside.topics.names import LINK, topic_names
+from neardup_workers.outside.topics.names import LINK, generation, topic_names
 from neardup_workers.outside.topics.places import places_of
 from neardup_workers.outside.topics.shown import encode_shown
 from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
@@ -119,7 +119,7 @@ class World:
     """The topics of a linker in memory, and the linker."""
 
     def __init__(self, undecided_max: int = LIMITS.undecided_max) -> None:
-        self.topics = topic_names("", _FINGERPRINT, _SHARDS)
+        self.topics = topic_names("", generation(_FINGERPRINT, _SHARDS))
         self.cluster = MemoryCluster()
         topics = self.topics
         for topic, count in (

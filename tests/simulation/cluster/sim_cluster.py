@@ -56,7 +56,7 @@ class Cluster(TopicsWorld):
         self.scenario, self.config = scenario, scenario.config
         self.rng = random.Random(f"{seed}/schedule")
         shards = scenario.shards
-        self.topics = topic_names("", self.config.signing_fingerprint, shards)
+        self.topics = topic_names("", generation(self.config.signing_fingerprint, shards))
         most = DOCUMENTS_PARTITIONS_MAX
         counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, 1, most, 1
         super().__init__(dict(zip(self.topics, counts, strict=True)))

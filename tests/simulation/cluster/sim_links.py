@@ -21,7 +21,7 @@ from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links, encode_links, similarity_steps
-from neardup_workers.outside.topics.names import LINK, topic_names
+from neardup_workers.outside.topics.names import LINK, generation, topic_names
 from neardup_workers.outside.topics.places import place_of
 from neardup_workers.outside.topics.shown import encode_shown
 from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
@@ -50,7 +50,7 @@ class LinkWorld(TopicsWorld):
     """Topics of a linker with some shards; documents are in partition 0, offset by offset."""
 
     def __init__(self, shards: int = 1, **plan: Any) -> None:
-        self.topics = topic_names("", FINGERPRINT, shards)
+        self.topics = topic_names("", generation(FINGERPRINT, shards))
         topics = self.topics
         super().__init__({
             topics.signed: 1, topics.links: shards, topics.verdicts: 2, topics.clusters: 1, topics.originals: 1,

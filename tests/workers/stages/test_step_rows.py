@@ -11,7 +11,7 @@ from neardup import Config, Signer
 from neardup.pairs.json_lines import Fields
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.topics.places import (
     found_at,
     offsets_of,
@@ -24,7 +24,7 @@ from neardup_workers.outside.topics.signed import SignedRows, decode_signed
 from neardup_workers.outside.transport.protocol import Record, RefusedBatch
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
-TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
+TOPICS = topic_names("", generation(CONFIG.signing_fingerprint, 4))
 PLAN = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, "earliest")
 NOW_MS = 1_700_000_000_000
 

@@ -36,7 +36,7 @@ MESSAGE_BYTES = 1_000_000
 def test_a_generation_names_the_signing_and_the_number_of_partitions() -> None:
     """Topics with data that cannot be compared have different names; a change of matching alone keeps the name."""
     names = {
-        topic_names("", config.signing_fingerprint, partitions).signed
+        topic_names("", generation(config.signing_fingerprint, partitions)).signed
         for config in (Config(), Config(seed=2), Config(k=4))
         for partitions in (4, 8)
     }
@@ -48,7 +48,7 @@ def test_a_generation_names_the_signing_and_the_number_of_partitions() -> None:
 
 def test_every_name_begins_with_the_prefix() -> None:
     """Two deployments can share a broker."""
-    assert all(name.startswith("news.") for name in topic_names("news.", "00" * 16, 8))
+    assert all(name.startswith("news.") for name in topic_names("news.", generation("00" * 16, 8)))
 
 
 @pytest.mark.parametrize(("key", "partition"), [(b"", 0), (b"a", 2), (b"document-1", 7), (b"\xff" * 9, 7)])

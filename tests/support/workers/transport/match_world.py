@@ -14,13 +14,13 @@ from neardup_workers.doing.stages.matching.plan import MatchPlan
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
 from neardup_workers.outside.topics.messages import Envelope
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(
     threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0
 )
-TOPICS = topic_names("", CONFIG.signing_fingerprint, 2)
+TOPICS = topic_names("", generation(CONFIG.signing_fingerprint, 2))
 SIGN = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, "earliest")
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
 PLAN = MatchPlan(CONFIG, TOPICS, 2, 2, ENVELOPE, start="earliest", allow_gap=False, link_group="linkers")

@@ -15,7 +15,7 @@ from neardup.pairs.json_lines import Fields
 from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.signer import SignPlan
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.topics.signed import decode_signed
 
 GROUP = "signers"
@@ -23,7 +23,7 @@ GROUP = "signers"
 
 def plan_of(config: Config, shards: int = 4, **changes: Any) -> SignPlan:
     """A plan of signers that begin at the earliest documents."""
-    topics = topic_names("", config.signing_fingerprint, shards)
+    topics = topic_names("", generation(config.signing_fingerprint, shards))
     return SignPlan(config, Fields(), topics, 2, skew_seconds=60.0, start="earliest")._replace(**changes)
 
 

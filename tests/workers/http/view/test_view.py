@@ -14,10 +14,10 @@ from topics_world import TopicsWorld
 from neardup_workers.doing.http.view.follower import GAP_SECONDS, Follower
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.view import View, ViewReader
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.topics.places import parse_place
 
-TOPICS = topic_names("", "00" * 16, 2)
+TOPICS = topic_names("", generation("00" * 16, 2))
 Line = dict[str, Any]
 
 

@@ -13,12 +13,12 @@ from neardup.pairs.json_lines import Fields
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.readers.json.columns import decode_columns
 from neardup_workers.outside.topics.messages import key_parts
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.topics.signed import decode_signed
 from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
-PLAN = SignPlan(CONFIG, Fields(), topic_names("", CONFIG.signing_fingerprint, 4), 2, 60.0, "earliest")
+PLAN = SignPlan(CONFIG, Fields(), topic_names("", generation(CONFIG.signing_fingerprint, 4)), 2, 60.0, "earliest")
 SIGNER = Signer(CONFIG)
 APART = Config(**CONFIG.model_dump(exclude_defaults=True), collection_field="lang")
 NAMED = PLAN._replace(config=APART, fields=Fields(source="by", collection="lang"))

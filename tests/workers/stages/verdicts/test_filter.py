@@ -12,12 +12,12 @@ from topics_world import TopicsWorld, turns
 from neardup.errors import ConfigError
 from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWorker
 from neardup_workers.outside.telemetry.metrics import Metrics
-from neardup_workers.outside.topics.names import FILTER, Names, topic_names
+from neardup_workers.outside.topics.names import FILTER, Names, generation, topic_names
 from neardup_workers.outside.transport.protocol import OffsetGoneError, Record, sent_bytes
 
-TOPICS = topic_names("", "00" * 16, 1)
+TOPICS = topic_names("", generation("00" * 16, 1))
 # Generation 0b decides the same documents.
-OTHER = Names(topic_names("", "11" * 16, 1), "0b" * 6, "neardup")
+OTHER = Names(topic_names("", generation("11" * 16, 1)), "0b" * 6, "neardup")
 PLAN = FilterPlan(Names(TOPICS, "0a" * 6, "neardup"), ("original",), "earliest", False)
 
 

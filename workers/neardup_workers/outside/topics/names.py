@@ -38,12 +38,8 @@ def generation(signing_fingerprint: str, shards: int) -> str:
     return mmh3.mmh3_x64_128_digest(f"{signing_fingerprint}/{shards}".encode()).hex()[:12]
 
 
-def topic_names(prefix: str, signing_fingerprint: str, shards: int) -> Topics:
-    """Return the topics of a prefix; topics that depend on the generation have it in their names."""
-    return _topics(prefix, generation(signing_fingerprint, shards))
-
-
-def _topics(prefix: str, made: str) -> Topics:
+def topic_names(prefix: str, made: str) -> Topics:
+    """Return the topics of a prefix; those of one generation have its name in theirs."""
     signed, links, verdicts, clusters, originals, sources = (
         f"{prefix}{name}-{made}" for name in ("signed", "links", "verdicts", "clusters", "originals", "sources")
     )
@@ -77,4 +73,4 @@ class Names(NamedTuple):
 def names_of(settings: StreamSettings, made: str | None = None) -> Names:
     """Return the names that follow from settings, or those of another generation of the same deployment."""
     made = made or generation(settings.signing_fingerprint, settings.shards)
-    return Names(_topics(settings.topic_prefix, made), made, f"{settings.topic_prefix}{settings.group}")
+    return Names(topic_names(settings.topic_prefix, made), made, f"{settings.topic_prefix}{settings.group}")

@@ -165,7 +165,7 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
     linked = documents * LINKER_RESTORE / 1e6 if settings.verdicts else 0.0
     takeover, linking = (session + (0.0 if settings.standbys else restore) for restore in (replayed, linked))
     linking = linking if settings.verdicts else 0.0
-    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover), *_waits(linking)]
+    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles), *_waits(takeover, linking)]
     if given is not None and matchers > given * (1 + settings.standbys):
         useful = given * (1 + settings.standbys)
         what = f"{matchers} matchers are needed and shards={given}: more than {useful} have nothing to do"
@@ -235,8 +235,8 @@ def _evictions(settings: StreamSettings, load: Load, wanted: float) -> Iterator[
             )
 
 
-def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...], takeover: float) -> Iterator[tuple[str, str]]:
-    """What a role needs that it cannot have, and a takeover that takes too long; and what to do."""
+def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...]) -> Iterator[tuple[str, str]]:
+    """What a role needs that it cannot have, and what to do."""
     for role in roles:
         parts = math.ceil(role.memory / load.memory_max)
         if parts > 1:
@@ -252,22 +252,18 @@ def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...], takeov
                 f"{settings.documents_partitions}: more have nothing to do",
                 f"set documents_partitions to {role.processes} or more, and make the topics with it",
             )
-    if takeover > TAKEOVER_SECONDS_MAX:
-        yield (
-            f"a takeover takes {takeover / 60:,.0f} minutes, and should take {TAKEOVER_SECONDS_MAX / 60:.0f}: until "
-            "then, nothing is found and decided for the shards of a matcher that died",
-            "set standbys to 1, and size it again: other matchers then keep a second table of each shard",
-        )
 
 
-def _waits(takeover: float) -> Iterator[tuple[str, str]]:
-    """A linker that takes over for too long; and what to do."""
-    if takeover > TAKEOVER_SECONDS_MAX:
-        yield (
-            f"a linker that takes over reads the whole window for {takeover / 60:,.0f} minutes, and should take "
-            f"{TAKEOVER_SECONDS_MAX / 60:.0f}: no verdict is written until then",
-            "set standbys to 1: the second linker then keeps all that the first one holds",
-        )
+def _waits(takeover: float, linking: float) -> Iterator[tuple[str, str]]:
+    """A takeover of a shard, or of the linker, that takes too long; and what to do."""
+    for what, seconds, then, kept in (
+        ("a takeover takes", takeover, "nothing is found and decided for the shards of a matcher that died until then",
+         "set standbys to 1, and size it again: other matchers then keep a second table of each shard"),
+        ("a linker that takes over reads the whole window for", linking, "no verdict is written until then",
+         "set standbys to 1: the second linker then keeps all that the first one holds"),
+    ):  # fmt: skip
+        if seconds > TAKEOVER_SECONDS_MAX:
+            yield f"{what} {seconds / 60:,.0f} minutes, and should take {TAKEOVER_SECONDS_MAX / 60:.0f}: {then}", kept
 
 
 def _tables(sized: Sized) -> Iterator[Table]:

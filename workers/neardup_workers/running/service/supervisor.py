@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
 from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.process.exits import Exit
@@ -36,21 +36,6 @@ _STEADY_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
 
 
-class Process(Protocol):
-    """The part of ``subprocess.Popen`` that is used."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Return the exit code, or ``None`` while it runs."""
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-
-
 class ChildSpec(NamedTuple):
     """A child: its role, its name in the log, its command line."""
 
@@ -59,6 +44,7 @@ class ChildSpec(NamedTuple):
     command: list[str]
 
 
+Process = subprocess.Popen[bytes]
 Spawn = Callable[[ChildSpec], Process]
 
 
