@@ -29,6 +29,7 @@ def test_a_vector_is_the_sum_of_the_pieces_of_the_first_words() -> None:
     """However the texts are divided into calls, to the bit; a word is looked up once."""
     seen: list[str] = []
     one, texts = model(seen), ["ferry stays in port", "", "port ferry", " ".join(["abc"] * (WORDS_MAX + 5))]
+    texts += ["port\x85in\xa0ferry", "\u3000ferry\u2028stays", "abc " * WORDS_MAX + "\U0001f6a2"]  # as ``split`` does
     found = one.vectors(texts)
     weights = one._weights.astype(np.float32)
     expected = [
@@ -45,7 +46,7 @@ def test_the_words_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(static_model, "_KEPT_MAX", 10)
     one, words = model(), [f"{chr(97 + n % 26)}x{n}z" for n in range(3_000)]
     assert np.array_equal(np.concatenate([one.vectors([word]) for word in words]), model().vectors(words))
-    assert len(one._known) <= 12
+    assert one._known <= 12
 
 
 def test_a_model_whose_package_is_absent_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
