@@ -86,13 +86,6 @@ def escaped(texts: list[str]) -> list[str]:
     return data[2:-2].split('","') if texts else []
 
 
-def numbers(values: npt.NDArray[np.floating]) -> list[str]:
-    """Return numbers in JSON."""
-    if not len(values):
-        return []
-    return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1].split(",")
-
-
 class Spans(NamedTuple):
     """n values as they are written: value i is ``data`` from ``begins[i]`` to ``ends[i]`` (``int64[n]``)."""
 

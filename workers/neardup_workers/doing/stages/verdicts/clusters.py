@@ -29,8 +29,8 @@ from neardup.stories.verdicts.decisions import VerdictLimits
 from neardup.stories.verdicts.representatives import NO_RANK, Member, join, without
 from neardup.stories.verdicts.rule import DUPLICATE, JUDGED, ORIGINAL, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.window import NO_TIME
-from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
-from neardup_workers.outside.topics.places import found_at, parse_places, place_name
+from neardup_workers.outside.topics.columns import Lines, Spans, number_spans, text_spans, texts_of
+from neardup_workers.outside.topics.places import found_at, parse_places
 from neardup_workers.outside.topics.verdicts import DecidedRows
 from neardup_workers.outside.transport.protocol import Record
 
@@ -81,10 +81,13 @@ class Changed(NamedTuple):
 
     def messages(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Return key and value of each record."""
-        left = [(place_name(place), cluster) for place, cluster in self.clusters.items() if cluster is not None]
-        values = iter(_encode(left, separate=self.separate))
-        for place, cluster in self.clusters.items():
-            yield place_name(place).encode(), None if cluster is None else next(values)
+        left = [cluster for cluster in self.clusters.values() if cluster is not None]
+        places = np.fromiter(self.clusters, np.int64, len(self.clusters))
+        is_left = np.array([cluster is not None for cluster in self.clusters.values()], np.bool_)
+        values, keys = iter(_encode(places[is_left], left, separate=self.separate)), Lines(len(places))
+        keys.add_places(b"", places)
+        for key, has_value in zip(keys.texts(), is_left.tolist(), strict=True):
+            yield key, next(values) if has_value else None
 
 
 class Clusters:
@@ -233,31 +236,44 @@ def _member(place: int, id_: str, rank: float) -> Member:
     return Member(place, id_, NO_RANK if math.isnan(rank) else rank)
 
 
-def _encode(clusters: list[tuple[str, _Cluster]], *, separate: bool) -> list[bytes]:
-    """Return the values of clusters: an object in JSON each."""
-    full = [name for _, one in clusters for name in (one.id, one.earliest, *(member.id for member in one.best))]
-    names = iter(escaped(bare_ids(full) if separate else full))
-    earliest, newest = (
-        numbers(np.array(times, np.int64) / _MICROSECONDS)
-        for times in ([one.earliest_time for _, one in clusters], [one.time for _, one in clusters])
-    )
-    out = []
-    for (place, one), first, last in zip(clusters, earliest, newest, strict=True):
-        collection = split_id(one.id)[0] if separate else None
-        named = f'"id":"{next(names)}"' + (f',"collection":"{escaped([collection])[0]}"' if collection else "")
-        of_earliest = next(names)
-        best = ",".join([_encode_member(member, next(names)) for member in one.best])
-        out.append(
-            f'{{"cluster":"{place}",{named},"members":{one.members},"earliest":"{of_earliest}",'
-            f'"earliest_timestamp":{first},"original_removed":{"true" if one.removed else "false"},'
-            f'"representatives":[{best}],"timestamp":{last},"arrival":{one.arrival}}}'.encode()
-        )
-    return out
+def _encode(places: npt.NDArray[np.int64], clusters: list[_Cluster], *, separate: bool) -> list[bytes]:
+    """Return the values of clusters: an object in JSON each, by columns."""
+    lines, ids = Lines(len(clusters)), [one.id for one in clusters]
+    lines.add_places(b'{"cluster":"', places, b'"')
+    lines.add(b',"id":', text_spans(bare_ids(ids) if separate else ids))
+    if separate:
+        collections = [split_id(id_)[0] for id_ in ids]
+        named = np.array([at for at, name in enumerate(collections) if name], np.int64)
+        lines.add(b',"collection":', text_spans([name for name in collections if name]), b"", named)
+    lines.add(b',"members":', number_spans(np.array([one.members for one in clusters], np.int64)))
+    earliest = [one.earliest for one in clusters]
+    lines.add(b',"earliest":', text_spans(bare_ids(earliest) if separate else earliest))
+    first, last = (np.array([getattr(one, at) for one in clusters], np.int64) for at in ("earliest_time", "time"))
+    lines.add(b',"earliest_timestamp":', number_spans(first / _MICROSECONDS))
+    removed = np.array([one.removed for one in clusters], np.bool_)
+    for text, rows in ((b"true", removed), (b"false", ~removed)):
+        lines.add_text(b',"original_removed":' + text, np.flatnonzero(rows))
+    lines.add(b',"representatives":[', _encode_members([one.best for one in clusters], separate=separate), b"]")
+    lines.add(b',"timestamp":', number_spans(last / _MICROSECONDS))
+    lines.add(b',"arrival":', number_spans(np.array([one.arrival for one in clusters], np.int64)), b"}")
+    return lines.texts()
 
 
-def _encode_member(member: Member, id_: str) -> str:
-    rank = "" if math.isnan(member.rank) else f',"rank":{orjson.dumps(member.rank).decode()}'
-    return f'{{"place":"{place_name(member.place)}","id":"{id_}"{rank}}}'
+def _encode_members(best: list[tuple[Member, ...]], *, separate: bool) -> Spans:
+    """Return the best members of each cluster: objects in JSON, with commas between them."""
+    members = [member for of_one in best for member in of_one]
+    ids, ends = [member.id for member in members], np.cumsum([0, *map(len, best)])
+    lines = Lines(len(members))
+    lines.add_places(b'{"place":"', np.array([member.place for member in members], np.int64), b'"')
+    lines.add(b',"id":', text_spans(bare_ids(ids) if separate else ids))
+    ranks = np.array([member.rank for member in members], np.float64)
+    ranked = np.flatnonzero(~np.isnan(ranks))
+    lines.add(b',"rank":', number_spans(ranks[ranked]), b"", ranked)
+    lines.add_text(b"}")
+    lasts = ends[1:][np.diff(ends) > 0] - 1
+    lines.add_text(b",", np.delete(np.arange(len(members)), lasts))
+    data, starts = lines.joined(np.arange(len(members)))
+    return Spans(np.frombuffer(data, np.uint8), starts[ends[:-1]], starts[ends[1:]])
 
 
 def _decode(values: Iterable[bytes], *, separate: bool) -> list[_Cluster]:
