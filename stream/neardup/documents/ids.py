@@ -46,11 +46,12 @@ def stored_id(id_: str, collection: str | None, *, separate: bool) -> bytes:
     return (full_id(id_, collection) if separate else id_).encode("utf-8", "surrogatepass")
 
 
-def strings_at(data: memoryview, first: Iterable[int], end: Iterable[int]) -> list[str]:
+def strings_at(data: memoryview, first: Sequence[int], end: Sequence[int]) -> list[str]:
     """Return the strings in UTF-8 between places in bytes. In a flood the same few repeat: each is decoded once."""
     strings: list[str] = []
     known: dict[tuple[int, int], str] = {}  # a call of ``dict[...]`` takes half a microsecond
-    for span in zip(first, end, strict=True):
+    for at, begin in enumerate(first):
+        span = begin, end[at]
         if (string := known.get(span)) is None:
             string = known[span] = str(data[span[0] : span[1]], "utf-8")
         strings.append(string)

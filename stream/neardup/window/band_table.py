@@ -19,6 +19,7 @@ all slots that arrived earlier. The difference of the times of two items decides
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -245,9 +246,9 @@ class BandTable:
         self.probe_add(items._replace(kinds=np.full(len(items.times), REMOVAL)))
         return int(self.store.state[REMOVALS]) - removals
 
-    def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
+    def ids(self, slots: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window."""
-        bounds = np.empty((2, len(slots)), np.int64)
+        bounds: npt.NDArray[np.int64] = np.empty((2, len(slots)), np.int64)
         views.id_bounds(self.store, np.ascontiguousarray(slots, np.int64), bounds)
         return strings_at(self.store.bytes.data, *bounds.tolist())
 

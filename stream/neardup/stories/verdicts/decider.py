@@ -162,9 +162,8 @@ class Decider:
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
         self._verdicts = new_verdicts(len(documents), self._verdicts)
         made = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
-        related = {} if made.relations is None else dict(made.relations.values())
-        plain = not (self.decisions.more or related)
-        return verdicts_of(documents, made.verdicts, made.ids, made.new, related, reasons, plain=plain)
+        related, more = {} if made.relations is None else dict(made.relations.values()), self.decisions.more
+        return verdicts_of(documents, made.verdicts, made.ids, made.new, related, reasons, more)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
@@ -386,7 +385,7 @@ class Decider:
         if originals.count(NONE) == len(originals):
             return []
         first, names = self._first_slot or 0, self._holdings.names
-        ids = self._matcher.table.ids(np.array([number + first for number in originals if number >= 0], np.int64))
+        ids = self._matcher.table.ids([number + first for number in originals if number >= 0])
         if GONE in originals:
             here, of = iter(ids), zip(originals, verdicts.clusters.tolist(), strict=True)
             ids = [names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]

@@ -276,7 +276,7 @@ _new_verdict = functools.partial(tuple.__new__, Verdict)
 
 def verdicts_of(
     documents: Sequence[Document], verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
-    relations: Mapping[int, Relation], reasons: Mapping[int, str], *, plain: bool = False,
+    relations: Mapping[int, Relation], reasons: Mapping[int, str], more: int | None = None,
 ) -> list[Verdict]:  # fmt: skip
     """Return the verdicts of documents as objects. Those that say more than that a document is an original are made
     again with all fields.
@@ -287,11 +287,11 @@ def verdicts_of(
         original_ids, new: as for ``values_of``.
         relations: of the arrivals that have one.
         reasons: why arrivals were refused.
-        plain: all say only that a document is an original.
+        more: how many say more than that a document is an original, if it is known.
     """
     out: list[Any] = []
     n = len(documents)
-    others: Sequence[int] = () if plain else rows_with_more(verdicts, relations)
+    others = rows_with_more(verdicts, relations, more) if more or more is None or relations else ()
     if len(others) < n:
         original, none, nothing, clusters = STATUSES[ORIGINAL], None, (), verdicts.clusters.tolist()
         out = [
@@ -326,10 +326,13 @@ def are_plain(verdicts: Verdicts) -> bool:
     return bool(_rows_with_more(verdicts, np.empty(len(verdicts.statuses), np.int64)) == 0)
 
 
-def rows_with_more(verdicts: Verdicts, relations: Mapping[int, Relation]) -> list[int]:
-    """Return the verdicts that say more than that a document is an original, or have a relation, in order."""
-    rows = np.empty(len(verdicts.statuses), np.int64)
-    others: list[int] = rows[: _rows_with_more(verdicts, rows)].tolist()
+def rows_with_more(verdicts: Verdicts, relations: Mapping[int, Relation], more: int | None) -> Sequence[int]:
+    """Return the verdicts that say more than that a document is an original, or have a relation, in order; ``more``
+    is how many say more, if it is known."""
+    others: Sequence[int] = range(more or 0)  # none, or all
+    if more is None or 0 < more < len(verdicts.statuses):
+        rows = np.empty(len(verdicts.statuses), np.int64)
+        others = rows[: _rows_with_more(verdicts, rows)].tolist()
     return sorted({*others, *relations}) if relations else others
 
 

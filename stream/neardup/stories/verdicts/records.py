@@ -315,24 +315,23 @@ def changes(columns: Columns) -> Changes:
         return NO_CHANGES
     journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
     contents = np.empty((2, 3, CONTENTS_MAX * len(journal)), np.int64)
-    stories, counts = np.empty((3, 2, len(journal)), np.int64), np.zeros(5, np.int64)
-    compare_records(journal, records, contents, stories, counts)
-    came, went, begun, ended, living = counts.tolist()
-    return Changes(
-        contents[0, 0, :came], contents[0, 1, :came], contents[0, 2, :came], contents[1, 0, :went],
-        contents[1, 1, :went], stories[0, 0, :begun], stories[0, 1, :begun], stories[1, 0, :ended],
-        records.take(stories[2, 0, :living], axis=0),
-    )  # fmt: skip
+    stories, none = np.empty((3, 2, len(journal)), np.int64), NO_CHANGES
+    came, went, begun, ended, living = compare_records(journal, records, contents, stories)
+    arrived = (contents[0, 0, :came], contents[0, 1, :came], contents[0, 2, :came]) if came else none[:3]
+    gone = (contents[1, 0, :went], contents[1, 1, :went]) if went else none[3:5]
+    starting = (stories[0, 0, :begun], stories[0, 1, :begun]) if begun else none[5:7]
+    return Changes(*arrived, *gone, *starting, stories[1, 0, :ended], records.take(stories[2, 0, :living], axis=0))
 
 
-@kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]", locked=True, direct=True)
-def compare_records(journal, records, contents, stories, counts):
+@kernel("i64[,], i64[,], i64[,,], i64[,,]", locked=True, direct=True)
+def compare_records(journal, records, contents, stories):
     """Compare the records of a journal with what they were before.
 
     ``contents`` (``int64[2, 3, n]``) receives the contents that came and went: row, place, and the place of the story
     for its first content, else ``NONE``. ``stories`` (``int64[3, 2, m]``) receives the stories that got a record or an
-    heir, with their newest rows, those that ended, and the numbers of the records that live; ``counts`` how many.
+    heir, with their newest rows, those that ended, and the numbers of the records that live. Returns how many of each.
     """
+    came = went = begun = ended = living = 0
     for j in range(len(journal)):
         before, now = journal[j, 1:], records[journal[j, 0]]
         had, has = before[MEMBERS] > 0 and not before[HAS_ENDED], not now[HAS_ENDED]
@@ -343,19 +342,20 @@ def compare_records(journal, records, contents, stories, counts):
                 at = HEAD + k * CONTENT
                 known = content_of(other, one[at + CONTENT_ROW]) if is_there else NONE
                 if known == NONE or (side == 0 and k == 0 and known > 0):
-                    out = contents[side, :, counts[side]]
+                    out = contents[side, :, came if side == 0 else went]
                     out[0], out[1] = one[at + CONTENT_ROW], one[at + CONTENT_PLACE]
                     out[2] = one[PLACE] if k == 0 else NONE
-                    counts[side] += 1
+                    came, went = (came + 1, went) if side == 0 else (came, went + 1)
         if has and not (had and before[ID] == now[ID]):
-            stories[0, 0, counts[2]], stories[0, 1, counts[2]] = now[PLACE], now[OWN]
-            counts[2] += 1
+            stories[0, 0, begun], stories[0, 1, begun] = now[PLACE], now[OWN]
+            begun += 1
         if had and not has:
-            stories[1, 0, counts[3]] = before[PLACE]
-            counts[3] += 1
+            stories[1, 0, ended] = before[PLACE]
+            ended += 1
         if has:
-            stories[2, 0, counts[4]] = journal[j, 0]
-            counts[4] += 1
+            stories[2, 0, living] = journal[j, 0]
+            living += 1
+    return came, went, begun, ended, living
 
 
 @inlined
