@@ -57,6 +57,8 @@ _VALUE = struct.Struct("<4s16sqqqq")
 _STORY, _CONTENT = b"NDUO", b"NDUC"
 _STORY_KEY, _CONTENT_KEY = b"story ", b"content "
 STEP_KEY = b"step"
+# Contents that are encoded together: that holds their evidence three times.
+_TOGETHER = 256
 Sent = tuple[bytes, bytes | None]
 _Longs = npt.NDArray[np.int64]
 
@@ -148,11 +150,13 @@ def changed_stories(
     contents, is_new = contents_in(records)
     is_new &= np.isin(contents[:, :, CONTENT_PLACE], list(kept.evidence))
     rows, names, hashes, sizes = contents[is_new].T
-    parts = (kept.evidence[name] for name in names.tolist())
-    written = (part if len(part) <= EVIDENCE_BYTES_MAX else b"" for part in parts)
     numbers = np.stack([places[np.nonzero(is_new)[0]], compared.rows.find(rows), hashes, sizes], 1)
-    values = _values(_CONTENT, numbers, written, fingerprint)
-    yield from zip(_keys(_CONTENT_KEY, placed(names)), values, strict=True)
+    keys = _keys(_CONTENT_KEY, placed(names))
+    for at in range(0, len(names), _TOGETHER):
+        some = slice(at, at + _TOGETHER)
+        parts = (kept.evidence[name] for name in names[some].tolist())
+        written = (part if len(part) <= EVIDENCE_BYTES_MAX else b"" for part in parts)
+        yield from zip(keys[some], _values(_CONTENT, numbers[some], written, fingerprint), strict=True)
     for kind, gone in ((_STORY_KEY, kept.ended), (_CONTENT_KEY, kept.dropped)):
         yield from zip(_keys(kind, placed(np.array(gone, np.int64))), repeat(None), strict=False)
 
