@@ -58,7 +58,7 @@ from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import StoredRow, batch_of, columns_of, joined_rows, restored_rows, stored_rows
 
 _NOTHING_LOST = refusals((), 0)
-# Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
+# Of the newest documents of a restored window, so many have canaries: the last step among them.
 _RESTORED_NEWEST = 64
 
 
@@ -382,13 +382,14 @@ class Keeper:
         gone, expected = dict[bytes, None](), 0
         for rows in self.log.rows(self.matcher.rarity):
             batch, first = batch_of(rows, self.config.plan.width), table.slot_end
+            left = meta["places"] - 1 - rows["place"][-1]
             with step(table):
                 self.matcher.match(batch, probe=False)
-            self.canaries.restored(batch, first, _RESTORED_NEWEST)
+            self.canaries.restored(batch, first, max(0, _RESTORED_NEWEST - left))
             parts.append(restored_rows(rows, batch))
             self._sources.begin(rows, parts[-1][1], batch.times, has_arrivals=self._clock is not None)
             if table.documents > expected:  # not of all at once: the first rows share less than many do
-                expected = table.documents + min(meta["places"] - 1 - rows["place"][-1], 3 * table.documents)
+                expected = table.documents + min(left, 3 * table.documents)
                 table.expect(expected)
             gone.update(dict.fromkeys(compress(rows["id"], rows["gone"])))
         with step(table):
