@@ -285,6 +285,25 @@ def test_the_event_loop_decides_small_documents_behind_a_short_step(quick):
     assert sorted(again, key=lambda answer: answer["id"]) == sorted(answers, key=lambda answer: answer["id"])
 
 
+def test_a_request_that_the_next_turn_reads_joins_the_step_of_the_loop(quick):
+    """So a step has more documents for one COMMIT."""
+    world, threads = quick
+    world.check("first", TEXT)
+    while not world.writer._changed._waiters:
+        time.sleep(0.001)
+
+    async def submitted(turn):
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        await world.writer.check([Document(f"turn{turn}", TEXT)])
+
+    async def both():
+        await asyncio.gather(submitted(0), submitted(1))
+
+    asyncio.run(both())
+    assert threads == [("writer", 1), ("MainThread", 2)]
+
+
 def test_a_request_that_is_alone_is_decided_at_once(tmp_path, monkeypatch):
     """Also where COMMIT waits for the disk: the event loop decides it behind a short step, without a hand-off."""
     for bound in ("_RECENT_SECONDS", "_SHORT_SECONDS"):

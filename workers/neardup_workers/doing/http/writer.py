@@ -9,7 +9,7 @@ A step between two threads costs more than the step itself: each waits for the o
 system call. So the event loop runs a *quick* step itself: small documents, an idle writer, and a step before it that
 was recent and short. After a pause a step may expire a whole window, so it belongs to the thread. A request that is
 ``alone`` is decided at once, also if its COMMIT waits for the disk: no other request is open that would wait. With
-``here``, where no COMMIT waits, the loop decides others, too, behind the requests that it has read in one turn. A step
+``here``, where no COMMIT waits, the loop decides others, too, behind the requests that it has read in two turns. A step
 of the thread answers with one wake-up of the loop, however many documents it has.
 
 The number of waiting documents has a limit; beyond it, a submission raises ``Busy``. When an error leaves the outcome
@@ -139,7 +139,7 @@ class Writer:
                 self._changed.notify()
             elif not alone and not self._scheduled:
                 self._scheduled = True
-                loop.call_soon(self._step_here)
+                loop.call_soon(loop.call_soon, self._step_here)  # behind those that the next turn reads
         if alone:
             self._step_here()
         return work.future
