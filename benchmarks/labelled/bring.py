@@ -53,7 +53,6 @@ def bring(source: Source, folder: Path) -> None:
     Raises:
         subprocess.CalledProcessError: git cannot fetch the commit, or it lacks a path.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as clone:
         for command in (
             ("init", "--quiet"),
@@ -61,6 +60,7 @@ def bring(source: Source, folder: Path) -> None:
             ("archive", "--output", "files.tar", "FETCH_HEAD", *source.paths),
         ):
             subprocess.run(["git", *command], cwd=clone, check=True)
+        folder.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for the set
         subprocess.run(["tar", "--extract", "--file", f"{clone}/files.tar", "--directory", folder], check=True)
 
 
@@ -71,7 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("sets", nargs="*", choices=[[], *SOURCES], metavar="SET", help=f"of {', '.join(SOURCES)}")
     options = parser.parse_args(arguments)
     for name in options.sets or SOURCES:
-        bring(SOURCES[name], options.into / name)
+        try:
+            bring(SOURCES[name], options.into / name)
+        except subprocess.CalledProcessError:
+            parser.exit(1, f"{name} is not brought: git says above why\n")
         sys.stdout.write(f"{options.into / name}\n")
     return 0
 

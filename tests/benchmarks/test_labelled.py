@@ -178,6 +178,9 @@ def test_a_public_set_is_brought_from_one_commit_of_its_repository(tmp_path: Pat
         done = subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True, text=True)
     bring(Source(str(repository), done.stdout.strip(), ("data",)), tmp_path / "set")
     assert (tmp_path / "set/data/one.txt").read_text() == "one"
+    with pytest.raises(subprocess.CalledProcessError):
+        bring(Source(str(repository), done.stdout.strip(), ("other",)), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
     assert SOURCES.keys() <= {one.folder for one in SETS.values()} | set(old_books.FOLDERS)
 
 
