@@ -32,7 +32,7 @@ LETTERS_MAX = 10
 IDEOGRAPH, KANA, DIGIT = 11, 12, 13
 KIND_BITS = 4
 # Short words have the hashes from ``SHORT_HASH`` on: those of a digit, and so many of one to five letters.
-SHORT_HASH, SHORT_COUNTS = 1024, (10, 16, 32, 54, 48, 48)
+SHORT_HASH, SHORT_COUNTS = 1536, (10, 16, 24, 48, 40, 38)
 SHORT = sum(SHORT_COUNTS)
 # The letters of a word whose cuts are counted from its begin.
 _FIXED = 3 * LETTERS_MAX
