@@ -230,7 +230,8 @@ def without_future(batch: Batch, now_seconds: float, unread: Unread) -> Batch:
         return batch
     times = batch.times.copy()
     for microseconds, id_ in zip(times[rows].tolist(), batch.ids_at(rows), strict=True):
-        unread(AHEAD, f"{np.datetime64(microseconds // MICROSECONDS, 's')} ({id_})")
+        shown = id_.removeprefix(SEPARATOR).replace(SEPARATOR, " / ")  # of a full id both parts
+        unread(AHEAD, f"{np.datetime64(microseconds // MICROSECONDS, 's')} ({shown})")
     times[rows] = NO_TIME
     return batch._replace(times=times)
 

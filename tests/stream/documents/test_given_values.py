@@ -114,4 +114,7 @@ def test_with_a_clock_a_time_far_ahead_counts_as_none():
     with pytest.warns(UserWarning, match=r"1 documents have no time, .* '2100-01-01T00:00:00 \(b\)': it lies"):
         assert len(dedup.process(given)) == 2
     assert dedup.counts()["undated"] == 1
+    apart = Deduplicator(Config(window_seconds=86_400.0, collection_field="desk"), now=lambda: 1_767_225_610.0)
+    with pytest.warns(UserWarning, match=r"'2100-01-01T00:00:00 \(news / b\)': it lies"):
+        apart.process([given[1]._replace(collection="news")])
     assert Deduplicator(config).process(given) == []
