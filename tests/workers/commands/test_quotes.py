@@ -55,7 +55,7 @@ def test_a_page_holds_both_texts_with_the_quotes_marked_and_linked(
 ) -> None:
     """It names no other file, escapes what is markup, and has a picture."""
     run(QuotesOptions(two, page=str(tmp_path / "page.html")), SETTINGS)
-    assert "1 quotes" in capsys.readouterr().out
+    assert "quotes: 1" in capsys.readouterr().out
     written = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The end &lt;of it&gt;" in written
     assert "Wisdom &amp; foolishness</a>" in written

@@ -75,7 +75,7 @@ def page(names: Sequence[str], texts: Sequence[str], found: Sequence[Quote]) -> 
         groupby(sorted(found, key=lambda one: one[1::-1]), lambda one: one[:2])
     ):
         of_pair = list(group)
-        yield f"<h2>{html.escape(names[older])} in {html.escape(names[newer])}: {len(of_pair)} quotes</h2>"
+        yield f"<h2>{html.escape(names[older])} in {html.escape(names[newer])} (quotes: {len(of_pair)})</h2>"
         yield from _picture(of_pair, len(texts[older]), len(texts[newer]), pair)
         yield '<div class="texts">'
         for side, text in (("o", texts[older]), ("n", texts[newer])):
@@ -108,7 +108,7 @@ def _values(quote: Quote, names: Sequence[str], texts: Sequence[str]) -> dict[st
 
 
 def _table(older: str, newer: str, text: str, other: str, found: Sequence[Quote]) -> Table:
-    table = Table(title=f"{len(found)} quotes", expand=True)
+    table = Table(title=f"quotes: {len(found)}", expand=True)
     for name in ("score", "depth"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in (older, newer):
