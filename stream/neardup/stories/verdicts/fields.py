@@ -293,23 +293,22 @@ def verdicts_of(
     n = len(documents)
     others = rows_with_more(verdicts, relations, more) if more or more is None or relations else ()
     if len(others) < n:
-        original, none, nothing, clusters = STATUSES[ORIGINAL], None, (), verdicts.clusters.tolist()
+        original, none, nothing = STATUSES[ORIGINAL], None, ()
         out = [
             _new_verdict((
-                one.id, original, none, none, clusters[row], none, none, none, False, one.collection, none, none, none,
+                one.id, original, none, none, cluster, none, none, none, False, one.collection, none, none, none,
                 none, none, nothing, none,
             ))
-            for row, one in enumerate(documents)
+            for one, cluster in zip(documents, verdicts.clusters.tolist(), strict=True)
         ]  # fmt: skip
     if not others:
         return out
     derived = verdicts if len(others) == n else verdicts.select(np.array(others))
     ids = iter(original_ids)
     out = out or [None] * n
-    for row, *values in zip(others, *[column.tolist() for column in derived], strict=True):
-        status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal = (
-            values
-        )
+    for (
+        row, status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal,
+    ) in zip(others, *[column.tolist() for column in derived], strict=True):  # fmt: skip
         id_, collection = documents[row].id, documents[row].collection
         out[row] = _new_verdict((
             id_, STATUSES[status], None if original == NONE else next(ids), similarity or None,
