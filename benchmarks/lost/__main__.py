@@ -37,7 +37,7 @@ PROGRAMS: dict[str, Peer] = {
     "datatrove": PEERS["datatrove"]._replace(settings="its own"),
     "rensa": PEERS["rensa"]._replace(settings=f"{_BANDS}, 16 bands"),
     "fastsketchlsh": PEERS["fastsketchlsh"]._replace(settings=f"{_BANDS}, 16 bands"),
-    "semhash": PEERS["semhash"]._replace(settings="its own"),
+    "semhash": PEERS["semhash"]._replace(settings="its own, vectors of WordLlama"),
 }
 JUDGED_HEAD = (
     f"| program | {' | '.join(one.title for one in SETS)} |",

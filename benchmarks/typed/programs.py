@@ -33,16 +33,14 @@ _LOOK_SECONDS = 0.05  # between two looks at the memory
 class Peer(NamedTuple):
     """A program: its script, and what pip installs for it.
 
-    ``first``: of documents that are alike it keeps the first, not any of them. ``hub``: it loads a model from a hub,
-    unless ``HF_HUB_OFFLINE`` is set. ``settings`` say in words what the script sets. ``threshold`` stands in the place
-    of ``THRESHOLD`` in the script.
+    ``first``: of documents that are alike it keeps the first, not any of them. ``settings`` say in words what it
+    sets. ``threshold`` stands in the place of ``THRESHOLD`` in the script.
     """
 
     title: str
     script: str
     packages: tuple[str, ...] = ()
     first: bool = True
-    hub: bool = False
     settings: str = ""
     threshold: str = THRESHOLD
 
@@ -58,7 +56,7 @@ PEERS: dict[str, Peer] = {
     "rensa": Peer("rensa", "dedup_rensa.py.txt", ("rensa",)),
     "fastsketchlsh": Peer("FastSketchLSH", "dedup_fastsketchlsh.py.txt", ("fastsketchlsh",)),
     "duckdb": Peer("DuckDB, MinHash in SQL", "dedup_duckdb.py.txt", ("duckdb",)),
-    "semhash": Peer("SemHash", "dedup_semhash.py.txt", ("semhash",), hub=True),
+    "semhash": Peer("SemHash", "dedup_semhash.py.txt", ("semhash", "wordllama")),
 }
 
 
@@ -157,7 +155,7 @@ def run(peer: Peer, documents: Sequence[Document], environment: Path, seconds_ma
                 cwd=folder, stdout=said, stderr=said, start_new_session=True,
                 env=os.environ | {
                     "PATH": f"{environment}{os.pathsep}{os.environ['PATH']}", "HF_HOME": folder,
-                    "HF_HUB_OFFLINE": os.environ.get("HF_HUB_OFFLINE", str(int(not peer.hub))),
+                    "HF_HUB_OFFLINE": "1",
                     "PYTHONDONTWRITEBYTECODE": "",  # users keep what is compiled
                 },
             )  # fmt: skip
