@@ -97,6 +97,25 @@ serve.LIMITS = serve.LIMITS._replace(body_seconds_max=0.2)
 
 
 @pytest.mark.processes
+def test_a_start_while_the_clock_is_a_year_ahead_empties_no_window(tmp_path):
+    """The window goes on by the time since boot; one start with ``--clock event`` makes the next believe the clock."""
+    ahead = "import time; _wall = time.time; time.time = lambda: _wall() + 365 * 86_400"
+    statuses, jumps = [], []
+    for patch, clock in (("", "arrival"), (ahead, "arrival"), (ahead, "event"), (ahead, "arrival")):
+        serving = Serving(tmp_path, "--durability", "normal", "--window-seconds", "2d", "--clock", clock, patch=patch)
+        try:
+            if clock == "arrival":
+                document = {"id": str(len(statuses)), "text": TEXT}
+                statuses.append(httpx.post(f"{serving.url}/v1/check", json=document, timeout=60).json()["status"])
+                metrics = httpx.get(f"{serving.url}/metrics", timeout=60).text
+                jumps.append(float(metrics.split("\nneardup_service_clock_jump_seconds ")[1].split()[0]) > 300 * 86_400)
+        finally:
+            serving.kill()
+    assert statuses == ["original", "duplicate", "original"]
+    assert jumps == [False, True, False]
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("files", ["certificate.pem", "certificate.pem,key.pem"])
 def test_with_a_certificate_the_service_accepts_only_tls(tmp_path, files):
     """A client that trusts the authority is answered, a request without TLS is not."""

@@ -118,16 +118,18 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
     try:
         with compiling:
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
-        latest = log.meta()["stream_time"] if settings.clock == "arrival" else None
-        now = ArrivalClock(None if latest is None else latest / MICROSECONDS)
+        by_arrival, meta = settings.clock == "arrival", log.meta()
+        latest, kept = (meta["stream_time"], meta.get("clock", "")) if by_arrival else (None, "")
+        now = ArrivalClock(None if latest is None else latest / MICROSECONDS, kept=kept)
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
-            clock=now if settings.clock == "arrival" else None, blocked=blocked,
+            clock=now if by_arrival else None, blocked=blocked,
             announced=Outbox(None if hook is None else Rules(time.time), separate=settings.separate),
             sources_max=settings.sources_max, canaries_every=limits.canaries_every,
             canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
         with suppress(StoreFull), log.transaction():
+            log.keep_clock(now.kept if by_arrival else "")
             audit.start(log.writer, now(), settings.model_dump(mode="json", exclude={"token", "webhook_secret"}))
         give_back()  # a restart reads the window in parts that come and go
         start = partial(started, settings, keeper, now=now, hook=hook, limits=limits)

@@ -3,8 +3,9 @@
 Times of arrival decide what leaves a window, so one reading of a clock that is a year ahead would empty it. The clock
 of the machine is compared with the time since its boot, which cannot be set: if they differ by more than
 ``STEP_SECONDS_MAX``, the clock has jumped. Then time goes on from the last one that was believed, at the pace of the
-boot clock, until both agree again. The first reading is believed, unless the window has a later time: then time goes
-on from that one, so that what was dated by a clock that was ahead still leaves the window in time.
+boot clock, until both agree again. A process that starts while the machine runs on goes on with the time that the one
+before it believed (``kept``). After a start of the machine the first reading is believed, unless the window has a later
+time: then time goes on from that one, so that what was dated by a clock that was ahead still leaves the window in time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 # Time services set a clock by less than this, or change its pace instead.
 STEP_SECONDS_MAX = 60.0
@@ -23,12 +26,20 @@ def since_boot() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def boot_id() -> str:
+    """Return the name of the start of the machine; empty where the system does not say."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
 class ArrivalClock:
     """Returns the present time, in seconds since the epoch. Several threads may call it.
 
     Args:
         latest: the time of the window, in seconds since the epoch; ``None`` if it has none.
         wall, elapsed: the clock of the machine, and the time since its boot, in seconds.
+        kept: what a process before had as ``kept``; empty for nothing.
     """
 
     def __init__(
@@ -36,9 +47,12 @@ class ArrivalClock:
         latest: float | None = None,
         wall: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = since_boot,
+        kept: str = "",
     ) -> None:
         self._wall, self._elapsed = wall, elapsed
-        self._believed = max(wall(), latest or 0.0), elapsed()
+        boot, _, booted = kept.partition(" ")
+        present = elapsed() + float(booted) if boot and boot == boot_id() else wall()
+        self._believed = max(present, latest or 0.0), elapsed()
         self.jump_seconds = 0.0
         self()
 
@@ -56,12 +70,18 @@ class ArrivalClock:
         self._believed = believed, now
         return believed
 
+    @property
+    def kept(self) -> str:
+        """The start of the machine, and its time as it is believed, for the next process."""
+        seconds, at = self._believed
+        return f"{boot_id()} {seconds - at!r}"
+
     def _say(self, jump: float, is_jump: bool) -> None:
         log = logging.getLogger(__name__)
         if is_jump:
             log.warning(
                 "the clock of this machine is %.0f seconds %s the window's; documents arrive by the window's. If the "
-                "machine's is right, and ahead, start the service again",
+                "machine's is right, and ahead, start the service with --clock event, stop it, and start it as before",
                 abs(jump), "ahead of" if jump > 0 else "behind",
             )  # fmt: skip
         else:

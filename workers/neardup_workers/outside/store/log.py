@@ -158,8 +158,12 @@ class Log:
 
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
-        (microseconds)."""
+        (microseconds), ``clock`` (``ArrivalClock.kept``)."""
         return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
+
+    def keep_clock(self, kept: str) -> None:
+        """Store how the clock of the window stands, in the open transaction."""
+        self._writer.execute("REPLACE INTO meta VALUES ('clock', ?)", (kept,))
 
     # Writing
 

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
+from neardup_workers.outside.process.clock import boot_id
 from neardup_workers.outside.store.disk.changes import CHUNK, FRAME_HEADER, INTERIOR, WAL_HEADER, Changes
 
 _MAGIC, _VERSION = 0x6E647375, 1
@@ -238,10 +238,7 @@ def blank_damaged(path: Path, copy: Path) -> bool:
 
 def _boot() -> npt.NDArray[np.uint32]:
     """Return the numbers that name the start of the machine, zeros where the system does not say."""
-    with suppress(OSError):
-        name = Path("/proc/sys/kernel/random/boot_id").read_text()
-        return np.frombuffer(bytes.fromhex(name.replace("-", "")), "<u4")
-    return np.zeros(4, "<u4")
+    return np.frombuffer(bytes.fromhex(boot_id().replace("-", "") or "0" * 32), "<u4")
 
 
 def sums_path(path: Path) -> Path:
