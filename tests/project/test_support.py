@@ -156,7 +156,7 @@ def test_a_part_that_hangs_is_ended_with_its_processes(tmp_path: Path, capfd: py
     hangs = (
         f"import os, time; held = os.open({str(pipe)!r}, os.O_WRONLY); os.write(held, b'x'); os.fork(); time.sleep(300)"
     )
-    outcome = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=2)
+    outcome = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=5)
     assert (outcome.code, os.read(read, 9)) == (1, b"x")
     assert select.select([read], [], [], 60)[0], "a process that was killed ends a moment later"
     assert os.read(read, 9) == b""

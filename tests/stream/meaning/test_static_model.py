@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -47,6 +48,17 @@ def test_the_words_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     one, words = model(), [f"{chr(97 + n % 26)}x{n}z" for n in range(3_000)]
     assert np.array_equal(np.concatenate([one.vectors([word]) for word in words]), model().vectors(words))
     assert one._known <= 12
+
+
+def test_the_pieces_of_new_words_are_looked_up_by_parts() -> None:
+    """A word of 64 rare characters has 257 pieces; 640 of them are a quarter of a gigabyte at once."""
+    words, weights = [f"w{n}" for n in range(640)], np.ones((1, 256), np.float16)
+    tracemalloc.start()
+    found = StaticModel(weights, lambda _: [0] * 257).vectors([" ".join(words[n::20]) for n in range(20)])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found == 32 * 257).all()
+    assert most < 80 << 20
 
 
 def test_a_model_whose_package_is_absent_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

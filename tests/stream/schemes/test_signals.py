@@ -112,6 +112,19 @@ def test_a_story_of_vectors_does_not_drift_and_drops_the_copies_of_all_its_membe
     assert verdicts[10].cluster == 0
 
 
+def test_versions_that_come_again_do_not_move_the_first_contents_of_a_story() -> None:
+    """The fourth to eighth content of the story tell it no more than before, so what is near to them alone does not."""
+    scheme = "signals:vector=0.9,dimension=4"
+    angles = np.radians([0.0, 1, 2, 3, 4, 5, 20, 22, 1, 2, 40])
+    sent = [
+        Document("x" if n < 10 else "y", " ".join(f"w{round(angle, 3)}x{k}" for k in range(30)),
+                 vector=[np.cos(angle), np.sin(angle), 0, 0])
+        for n, angle in enumerate(angles)
+    ]  # fmt: skip
+    verdicts = Deduplicator(Config(scheme=scheme)).decide(sent)
+    assert [one.status for one in verdicts] == ["original", *["update"] * 9, "original"]
+
+
 def test_the_text_alone_drops_whatever_the_others_say() -> None:
     """Equal titles, vectors and pictures are no reason; a near text is, and then it is named by nothing else."""
     same = {"title": "Ferry stays in port", "vector": VECTOR, "picture": PICTURE}

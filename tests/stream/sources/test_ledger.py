@@ -17,6 +17,7 @@ from ledger_replay import One, check, replay
 
 from neardup import Config, Deduplicator, Document
 from neardup.pairs.batches import MICROSECONDS
+from neardup.stories.sources import ledger_stories
 from neardup.stories.sources.ledger import HOURS_MAX, PARTS, Ledger
 from neardup.stories.sources.names import source_of
 from neardup.stories.sources.reports import Kept, Reports
@@ -173,6 +174,32 @@ def test_the_oldest_stories_hours_and_rare_pairs_are_forgotten() -> None:
     few = Ledger(sources_max=1)
     few.add(reports([One("a", "original", 0), *[One(f"s{n}", "duplicate", 0) for n in range(17)]]))
     assert few.exceeded["pairs"] == 8
+
+
+@given(st.data())
+def test_known_stories_equal_a_dictionary_and_hold_few_chunks(data: st.DataObject) -> None:
+    """Whichever begin, also again, change and end, a chunk goes when few of its stories stand in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_CHUNK_BITS", 3), ("_MASK", 7), ("_LEFT_MIN", 2)):
+            patch.setattr(ledger_stories, name, value)
+        known, expected = ledger_stories.KnownStories(), dict[int, ledger_stories.Story]()
+        places = st.lists(st.integers(0, 30), unique=True, max_size=12)
+        for n in range(data.draw(st.integers(0, 12))):
+            begun = data.draw(places)
+            known.begin(
+                reports([One("a", "original", one, False, float(n), None) for one in begun]), np.arange(len(begun))
+            )
+            time, hour = n * MICROSECONDS, 0
+            expected |= dict.fromkeys(begun, ("a", hour, time, NO_TIME, "a", hour, NO_TIME, False))
+            for place in data.draw(places):
+                known.end(place)
+                expected.pop(place, None)
+            for place in set(data.draw(places)) & expected.keys():
+                expected[place] = (*expected[place][:-1], True)
+                known.put(place, expected[place])
+            assert {place: known.get(place) for place in range(31) if place in known} == expected
+            assert len(known) == len(expected)
+        assert len(known._chunks) <= len(expected) / 2 + 2
 
 
 def test_an_hour_of_a_source_that_repeats_itself_is_named() -> None:

@@ -289,10 +289,9 @@ class VerdictModel:
             self._join(row, story, similarity, matched, kept)
             return out
         self._join(row, story, 1.0, row.place, True)
-        first, *rest = story.contents
-        if not self.by_content or first.content != row.content:
-            rest = [one for one in rest if not self.by_content or one.content != row.content]
-            rest = [first, *rest, row]
+        anchors, rest = story.contents[: self.anchors], story.contents[self.anchors :]
+        if not self.by_content or all(one.content != row.content for one in anchors):
+            rest = [*anchors, *(one for one in rest if not self.by_content or one.content != row.content), row]
             if len(rest) > CONTENTS_MAX:
                 del rest[self.anchors]
             story.contents = rest

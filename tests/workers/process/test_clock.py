@@ -22,8 +22,8 @@ class Machine:
     def wall(self):
         return self.elapsed + self.offset
 
-    def clock(self, latest=None):
-        return ArrivalClock(latest, self.wall, lambda: self.elapsed)
+    def clock(self, latest=None, kept=""):
+        return ArrivalClock(latest, self.wall, lambda: self.elapsed, kept)
 
 
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 61.0, -61.0])
@@ -59,6 +59,23 @@ def test_a_clock_that_is_set_by_seconds_is_believed(caplog):
         assert present == last or present == machine.wall()
         last = present
     assert not caplog.records
+
+
+def test_the_next_process_goes_on_with_the_time_of_the_last(monkeypatch):
+    """Unless the clock differs by what small steps may make, the machine has started again, or what was kept is
+    damaged."""
+    machine = Machine()
+    kept = machine.clock().kept
+    for jump, is_believed in ((90.0, True), (-90.0, True), (YEAR, False), (-YEAR, False)):
+        machine.offset, machine.elapsed = BEGIN + jump, machine.elapsed + 600.0
+        clock = machine.clock(None, kept)
+        assert clock() == pytest.approx(machine.elapsed + BEGIN + jump * is_believed)
+        assert bool(clock.jump_seconds) != is_believed
+        kept = kept if is_believed else clock.kept
+    for damaged in ("", "x", kept.split()[0], f"{kept} x"):
+        assert machine.clock(None, damaged)() == pytest.approx(machine.wall())
+    monkeypatch.setattr("neardup_workers.outside.process.clock.boot_id", lambda: "another")
+    assert machine.clock(None, kept)() == pytest.approx(machine.wall())
 
 
 def test_a_window_that_a_wrong_clock_dated_still_loses_its_documents(tmp_path):

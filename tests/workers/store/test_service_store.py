@@ -12,6 +12,7 @@ from quick_parameters import quick_first
 from service_world import NOW, TEXT, edited, opened
 
 from neardup import Document
+from neardup.stories.sources.ledger import Ledger
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.disk.folder import unusable
@@ -165,6 +166,31 @@ def test_a_restart_holds_no_more_than_a_running_service(tmp_path, window_seconds
         held.append((sorted(holdings.evidence.values()), holdings.names))
         closed(keeper)
     assert held[0] == held[1]
+
+
+def test_a_restart_forgets_the_stories_that_the_ledger_had_forgotten(tmp_path, monkeypatch):
+    """Of a window that is shorter now, and of more stories than it keeps: a shared one is not begun again."""
+    monkeypatch.setitem(Ledger.__init__.__kwdefaults__, "stories_max", 50)
+    settings = ServeSettings(threshold=0.7, clock="event", window_seconds=86_400.0)
+    keeper = opened(tmp_path, settings)
+    texts = [" ".join(f"w{n}x{k}" for k in range(20)) for n in range(120)]
+    steps = [(n, texts[n]) for n in range(120)]
+    steps[1:1] = [(200, texts[0])]
+    for n, text in steps:
+        keeper.check([Document(f"d{n}", text, NOW + n % 200, source=f"{n}.example")])
+    for _ in range(3):
+        exceeded = dict(keeper._ledger.exceeded)
+        closed(keeper)
+        keeper = opened(tmp_path, settings)
+        assert len(keeper._ledger._stories) <= 50
+        assert dict(keeper._ledger.exceeded) == exceeded
+        assert keeper._ledger.story(0) is None
+    closed(keeper)
+    keeper = opened(tmp_path, ServeSettings(threshold=0.7, clock="event", window_seconds=10.0, lateness_seconds=0.0))
+    keeper.check([Document("new", "what no other document here says", NOW + 120, source="new.example")])
+    assert keeper.matcher.table.documents <= 14
+    assert len(keeper._ledger._stories) <= 14
+    closed(keeper)
 
 
 def test_a_restart_makes_room_for_the_stories_that_there_are(tmp_path):

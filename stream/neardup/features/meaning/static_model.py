@@ -32,6 +32,8 @@ from neardup.machine.memory import bytes_at, halves_at, words_at
 WORDS_MAX = 32
 # So many vectors of words are kept, a kilobyte each; with more, all are looked up again.
 _KEPT_MAX = 1 << 16
+# So many words are looked up at once: each may have 257 pieces of 1.5 kB.
+_WORDS_AT_ONCE = 64
 # Characters of a word that are read.
 _CHARACTERS_MAX = 64
 # Name of a model -> its package, the files in it, and the CRC-32 of the weights: other weights make other vectors.
@@ -93,11 +95,13 @@ class StaticModel:
             entries = 1 << (4 * wanted).bit_length()
             self._hashes, self._rows = np.zeros(entries, np.uint64), np.empty(entries, np.int64)
             _keep(kept, kept_rows, self._hashes, self._rows)
-        words = (texts[text][begin:end][:_CHARACTERS_MAX] for text, begin, end in spans[first].tolist())
-        pieces = list(map(self._pieces, words))
-        numbers = np.fromiter(chain.from_iterable(pieces), np.int64)
-        starts = np.cumsum([0, *map(len, pieces)])
-        _add(self._weights[numbers].astype(np.float32), np.arange(len(numbers)), starts, self._sums[held:wanted])
+        found = spans[first].tolist()
+        for begun in range(0, len(new), _WORDS_AT_ONCE):
+            part = found[begun : begun + _WORDS_AT_ONCE]
+            pieces = [self._pieces(texts[text][begin:end][:_CHARACTERS_MAX]) for text, begin, end in part]
+            weights = self._weights[np.fromiter(chain.from_iterable(pieces), np.int64)].astype(np.float32)
+            sums = self._sums[held + begun : held + begun + len(part)]
+            _add(weights, np.arange(len(weights)), np.cumsum([0, *map(len, pieces)]), sums)
         _keep(new, np.arange(held, wanted), self._hashes, self._rows)
         self._known = wanted
 

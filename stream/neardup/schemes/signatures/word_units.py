@@ -1,11 +1,11 @@
 """The evidence that words in order make: a row of 16-bit units for each text. Short words are stored in a byte.
 
 - The code of each word.
-- For each ``_BLOCK`` words but the first ones where they begin, in the text and in the gaps.
+- For each 256 words but the first ones where they begin, in the text and in the gaps.
 - The selected seeds: for each how far it stands from the least place where it may stand, plus one, in ``_step_bits``
   bits, then a zero. A text of more than ``LISTED_WORDS`` words has their number and a list of their positions, in order
   of the seeds: so a long text is searched by the seeds of a short one, and not read.
-- The gaps between words (``neardup.schemes.signatures.word_gaps``), whose code begins again with each ``_BLOCK``.
+- The gaps between words (``neardup.schemes.signatures.word_gaps``), whose code begins again with each 256 words.
 
 Stored, the codes are a byte for each word, then the second bytes of those that are not short; the other units follow.
 """

@@ -253,9 +253,7 @@ class Ledger(Readings):
     def _bound(self) -> None:
         """Forget the oldest stories and hours, and the smaller half of the pairs, beyond their bounds."""
         if len(self._stories) > self._stories_max:
-            if not self._is_in_order:
-                self._stories.sort()
-                self._is_in_order = True
+            self._sort()
             oldest_stories = self._stories.oldest(len(self._stories) - self._stories_max)
             self.end(oldest_stories)
             self._exceed("stories", len(oldest_stories))
@@ -320,12 +318,22 @@ class Ledger(Readings):
         self._before.clear()
 
     def resume(self, kept: Iterable[Kept]) -> None:
-        """Continue an empty ledger from what was kept. Of more than ``sources_max`` sources, those with the fewest
-        documents are forgotten; the next step stores that."""
+        """Continue an empty ledger from what was kept, and from the stories that ``begin`` derived: of too many, the
+        oldest are forgotten again. Of more than ``sources_max`` sources, those with the fewest documents are forgotten;
+        the next step stores that."""
         self._put(kept)
+        self._sort()
+        for place in self._stories.oldest(max(0, len(self._stories) - self._stories_max)):
+            self._stories.end(place)
         while len(self._accounts[ALL_HOURS]) > self.sources_max:
             self._forget_smallest()
             self._exceed("sources", 1)
+
+    def _sort(self) -> None:
+        """Put stories that were put back in their order, if there are too many: nothing else depends on it."""
+        if not self._is_in_order and len(self._stories) > self._stories_max:
+            self._stories.sort()
+            self._is_in_order = True
 
     def _note(self, kind: str, key: tuple[Any, ...]) -> None:
         if kind in self._stored and (kind, key) not in self._before:

@@ -1,8 +1,8 @@
 """The stories that a ledger knows, by place, in the order in which they began.
 
 Most stories never get a second member. What the ledger knows of those stands in columns, a chunk of stories at a time,
-24 bytes each; a chunk ends with its last story. The others are plain tuples, of which the collector of garbage keeps no
-list: there are a million.
+32 bytes each. The others are plain tuples, of which the collector of garbage keeps no list: there are a million. So are
+the last stories of a chunk of which few are left: it ends.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ STORY = ("source", "hour", "arrival", "date", "by_date", "by_date_hour", "by_dat
 Story = tuple[str, int, int, int, str, int, int, bool]
 _CHUNK_BITS = 12
 _MASK = (1 << _CHUNK_BITS) - 1
+_LEFT_MIN = (_MASK + 1) // 8
 
 
 class _Chunk:
     def __init__(self) -> None:
         self.sources: list[str] = []
-        self.arrivals, self.dates = array("q"), array("q")
+        self.places, self.arrivals, self.dates = array("q"), array("q"), array("q")
         self.left = 0  # stories that have neither ended nor a tuple
 
 
@@ -47,6 +48,10 @@ class KnownStories:
 
     def begin(self, reports: Reports, begun: npt.NDArray[np.int64]) -> None:
         """Know the stories that some of the reports begin."""
+        clusters = reports.clusters[begun]
+        places = clusters.tolist()
+        for place in filter(self._stories.__contains__, places):
+            self._leave(self._stories[place])
         first, at, rows = self._end, 0, begun.tolist()
         while at < len(rows):
             if not self._end & _MASK:
@@ -54,12 +59,13 @@ class KnownStories:
             chunk = self._chunks[self._end >> _CHUNK_BITS]
             part = slice(at, min(len(rows), at + _MASK + 1 - (self._end & _MASK)))
             chunk.sources += map(reports.sources.__getitem__, rows[part])
+            chunk.places.frombytes(clusters[part].tobytes())
             for column, values in ((chunk.arrivals, reports.arrivals), (chunk.dates, reports.dates)):
                 column.frombytes(values[begun[part]].tobytes())
             chunk.left += part.stop - at
             self._end += part.stop - at
             at = part.stop
-        self._stories.update(zip(reports.clusters[begun].tolist(), range(first, self._end), strict=True))
+        self._stories.update(zip(places, range(first, self._end), strict=True))
 
     def get(self, place: int) -> Story | None:
         """Return a story, if it is known."""
@@ -73,8 +79,9 @@ class KnownStories:
 
     def put(self, place: int, story: Story) -> None:
         """Know a story, or replace it where it stands."""
-        self._leave(self._stories.get(place))
+        before = self._stories.get(place)
         self._stories[place] = story
+        self._leave(before)
 
     def end(self, place: int) -> None:
         """Forget a story, if it is known."""
@@ -90,8 +97,13 @@ class KnownStories:
         self._stories = {place: self._stories[place] for _, place in order}
 
     def _leave(self, story: Story | int | None) -> None:
-        if isinstance(story, int):
-            chunk = self._chunks[story >> _CHUNK_BITS]
-            chunk.left -= 1
-            if not chunk.left and story | _MASK < self._end:
-                del self._chunks[story >> _CHUNK_BITS]
+        """Count a story that no longer stands in columns."""
+        if not isinstance(story, int):
+            return
+        number, chunk = story >> _CHUNK_BITS, self._chunks[story >> _CHUNK_BITS]
+        chunk.left -= 1
+        if chunk.left < _LEFT_MIN and story | _MASK < self._end:
+            for at, place in enumerate(chunk.places):
+                if self._stories.get(place) == (number << _CHUNK_BITS | at) and (left := self.get(place)) is not None:
+                    self._stories[place] = left
+            del self._chunks[number]

@@ -89,7 +89,7 @@ class _Pairs(NamedTuple):
 _new_pairs = functools.partial(tuple.__new__, _Pairs)  # a call of ``_Pairs`` takes three times as long
 
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
-# ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 3]``.
+# ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 4]``.
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 

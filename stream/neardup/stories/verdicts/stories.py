@@ -246,18 +246,18 @@ def leave(columns, story, id_):
 
 @inlined
 def add_content(columns, story, at, number, by_content, anchors):
-    """Make the content of a row one of its story's: the newest, unless it is the first. Where there is no room, the
-    oldest one behind the ``anchors`` leaves."""
+    """Make the content of a row one of its story's: the newest, unless it is one of the first ``anchors``, which keep
+    their order. Where there is no room, the oldest one behind them leaves."""
     record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
     count = record[CONTENTS]
-    if by_content and count and record[HEAD + CONTENT_HASH] == hash_:
-        return
     gone = np.int64(CONTENTS_MAX - 1)  # of the contents after the first, the one that leaves
     if count == CONTENTS_MAX:
         gone = np.int64(anchors)
     if by_content:
-        for k in range(1, count):
+        for k in range(count):
             if record[HEAD + k * CONTENT + CONTENT_HASH] == hash_:
+                if k < anchors:
+                    return
                 gone = np.int64(k)
     if gone < count:
         drop_content(columns, story, gone)

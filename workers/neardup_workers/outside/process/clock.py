@@ -4,8 +4,9 @@ Times of arrival decide what leaves a window, so one reading of a clock that is 
 of the machine is compared with the time since its boot, which cannot be set: if they differ by more than
 ``STEP_SECONDS_MAX``, the clock has jumped. Then time goes on from the last one that was believed, at the pace of the
 boot clock, until both agree again. A process that starts while the machine runs on goes on with the time that the one
-before it believed (``kept``). After a start of the machine the first reading is believed, unless the window has a later
-time: then time goes on from that one, so that what was dated by a clock that was ahead still leaves the window in time.
+before it believed (``kept``), if the clock differs by more than ``START_SECONDS_MAX``. After a start of the machine
+the first reading is believed, unless the window has a later time: then time goes on from that one, so that what was
+dated by a clock that was ahead still leaves the window in time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 
 # Time services set a clock by less than this, or change its pace instead.
 STEP_SECONDS_MAX = 60.0
+# A start heals what many such steps, or a pause of a virtual machine, make.
+START_SECONDS_MAX = 3_600.0
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -50,8 +53,11 @@ class ArrivalClock:
         kept: str = "",
     ) -> None:
         self._wall, self._elapsed = wall, elapsed
-        boot, _, booted = kept.partition(" ")
-        present = elapsed() + float(booted) if boot and boot == boot_id() else wall()
+        present, (boot, _, booted) = wall(), kept.partition(" ")
+        with suppress(ValueError):
+            expected = elapsed() + float(booted)
+            if boot == boot_id() and abs(present - expected) > START_SECONDS_MAX:
+                present = expected
         self._believed = max(present, latest or 0.0), elapsed()
         self.jump_seconds = 0.0
         self()

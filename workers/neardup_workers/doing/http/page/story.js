@@ -35,7 +35,7 @@ export function story(view, { rest, query, signal, ready, named }) {
 
   function told(cluster) {
     const all = timeline(cluster, pages.at(-1), byDate);
-    if (byDate) part = Math.min(part, Math.ceil(all.length / MEMBERS) - 1);
+    if (byDate) part = Math.max(0, Math.min(part, Math.ceil(all.length / MEMBERS) - 1));
     const list = byDate ? all.slice(part * MEMBERS, (part + 1) * MEMBERS) : all;
     const updates = list.filter(isUpdate).length;
     const first = (pages.length - 1) * size + all.slice(0, part * MEMBERS).filter((one) => !isUpdate(one)).length;

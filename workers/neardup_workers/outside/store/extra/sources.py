@@ -27,7 +27,7 @@ from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import PLACE
 from neardup.stories.verdicts.rule import REMOVED
 from neardup.window import NO_TIME
-from neardup_workers.outside.store.rows import Columns
+from neardup_workers.outside.store.rows import PLACE_MAX, Columns
 
 _REPEATED = f"documents >= {REPEATED_DOCUMENTS} AND 100 * own >= {REPEATED_PERCENT} * documents AND source != ''"
 TABLES = f"""
@@ -99,7 +99,7 @@ class Sources:
     def __init__(self, sources_max: int) -> None:
         self.ledger = Ledger(sources_max, stored=PARTS)
         self._shared: set[int] = set()  # stories with a second member
-        self._first = 0  # the oldest place of the window
+        self._first = PLACE_MAX  # the oldest place of the window, during a restart of the rows
         self._names: dict[Any, str] = {None: ""}  # during a restart: of each source one string
 
     def follow(self, writer: sqlite3.Connection, changes: KeptStories, oldest: int) -> None:
@@ -125,6 +125,7 @@ class Sources:
     def begin(self, rows: Columns, found: Verdicts, times: npt.NDArray[np.int64], *, has_arrivals: bool) -> None:
         """Derive stories from rows that a restart reads, in order. ``times`` are theirs; they are those of arrival, or
         dates."""
+        self._first = min(self._first, rows["place"][0])
         names, none = self._names, np.full(len(times), NO_TIME)
         sources = [names.setdefault(source, source) for source in rows["source"]]
         statuses = np.where(np.array(rows["gone"]) > 0, REMOVED, found.statuses).astype(np.uint8)
@@ -134,9 +135,13 @@ class Sources:
 
     def resume(self, writer: sqlite3.Connection, stories: KeptStories, oldest: int) -> None:
         """Go on from what is stored, after the rows; the window begins at the place ``oldest``."""
-        self._shared, self._first, self._names = set(stories.records[:, PLACE].tolist()), oldest, {None: ""}
+        shared, first = set(stories.records[:, PLACE].tolist()), self._first
+        self._shared, self._first, self._names = shared, oldest, {None: ""}
         with suppress(sqlite3.OperationalError):  # on a full disk, a later start removes what earlier versions stored
             writer.execute(f"DELETE FROM source_stories WHERE cluster NOT IN ({_SHARED})")
+        known = {place for (place,) in writer.execute("SELECT cluster FROM source_stories")}
+        self.ledger.end(shared - known)  # forgotten as one of too many, and derived again
+        self.ledger.end(place for place in range(first, oldest) if place not in shared)
         self.ledger.resume(load(writer))
         self.ledger.end(stories.ended)
         self.ledger.settle()
