@@ -21,9 +21,8 @@ from neardup.pairs.batches import Batch
 from neardup.schemes.config import Config
 from neardup.schemes.interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.schemes.rows import SCHEMES
-from neardup.window import NO_TIME, BandTable
+from neardup.window import NO_TIME, BandTable, views
 from neardup.window.counters import NEAR_DOCUMENTS, NEAR_PAIRS
-from neardup.window.views import name_pairs
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
@@ -376,7 +375,7 @@ def named(
     """
     bounds, m = np.empty((4, len(items)), np.int64), len(items)
     older_times, newer_times = np.empty(m, np.int64), np.empty(m, np.int64)
-    turned = name_pairs(table.store, slots, items, batch.id_starts, batch.times, bounds, older_times, newer_times)
+    turned = views.name_pairs(table.store, slots, items, batch.id_starts, batch.times, bounds, older_times, newer_times)
     first, end, begin, last = bounds.tolist()
     older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
     arrived = _new_matches((older, newer, older_times, newer_times, *known))

@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
+from neardup.pairs import batches
 from neardup.pairs.batches import (
     CONTENT_HALF,
     MICROSECONDS,
     Batch,
     banded,
     batch_items,
-    fill_banded,
     id_hashes,
     row_keys,
     select,
@@ -186,7 +186,7 @@ def stream_rows(
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
         if used is not None and used.batch is batch and used.references is references:
-            fill_banded(*used.again)
+            batches.fill_banded(*used.again)
             return used
         items = batch_items(batch, config, None if used is None else used.items)
         return StreamRows(batch, np.zeros(batch.size, np.bool_), items, references, banded(batch, config, items))
