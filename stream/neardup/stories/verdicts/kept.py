@@ -109,7 +109,7 @@ class TableHoldings(Holdings):
         """
         if changes is NO_CHANGES and first <= self._first:
             return
-        is_changed = len(changes.records) or len(changes.ended)
+        is_changed = len(changes.added) or len(changes.dropped) or len(changes.ended)
         if is_changed:
             for row in changes.dropped.tolist():
                 self._in_table.pop(row, None)
