@@ -113,8 +113,6 @@ NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.i
 
 def joined(parts: Sequence[Matches]) -> Matches:
     """Return the pairs of several ``Matches`` one after the other."""
-    if len(parts) == 1:
-        return parts[0]
     older, newer, older_times, newer_times, similarity, buckets, shared, collections, signals = zip(*parts, strict=True)
     known, named, of_signals = (
         [part for part in column if part is not None] for column in (shared, collections, signals)

@@ -106,7 +106,8 @@ class Matcher:
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs."""
-        return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
+        parts = [*self.slices(batch, probe=probe, add=add)]
+        return parts[0].matches if len(parts) == 1 else joined([part.matches for part in parts])
 
     def slices(
         self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
