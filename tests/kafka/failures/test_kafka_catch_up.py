@@ -103,5 +103,7 @@ def test_the_pairs_of_an_archive_equal_those_of_an_undisturbed_stream(worlds: Wo
         loader = Loader(world.transport, world.settings, session)
         loader.load([str(tmp_path / "archive.jsonl")])
         loader.close()
+    assert (session.report.documents, session.report.refused) == (COUNT, {}), session.stop.signal
+    assert sum(world.ends(world.topics.documents).values()) >= COUNT
     settle(world)
     assert lost(world, documents)[0] == 0, lost(world, documents)
