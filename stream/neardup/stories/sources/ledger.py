@@ -246,17 +246,24 @@ class Ledger(Readings):
 
     # Bounds
 
+    def _surplus(self) -> list[int]:
+        """Return the oldest stories, as many as are too many. Only this depends on the order of stories that were put
+        back."""
+        surplus = len(self._stories) - self._stories_max
+        if surplus > 0 and not self._is_in_order:
+            self._stories.sort()
+            self._is_in_order = True
+        return self._stories.oldest(max(0, surplus))
+
     def _exceed(self, bound: str, number: int) -> None:
         self._note("exceeded", (bound,))
         self.exceeded[bound] += number
 
     def _bound(self) -> None:
         """Forget the oldest stories and hours, and the smaller half of the pairs, beyond their bounds."""
-        if len(self._stories) > self._stories_max:
-            self._sort()
-            oldest_stories = self._stories.oldest(len(self._stories) - self._stories_max)
-            self.end(oldest_stories)
-            self._exceed("stories", len(oldest_stories))
+        if surplus := self._surplus():
+            self.end(surplus)
+            self._exceed("stories", len(surplus))
         if len(self._pairs) > _PAIRS_A_SOURCE * self.sources_max:
             order = sorted(self._pairs, key=self._pairs.__getitem__)[: len(self._pairs) // 2]
             for pair in order:
@@ -322,18 +329,11 @@ class Ledger(Readings):
         oldest are forgotten again. Of more than ``sources_max`` sources, those with the fewest documents are forgotten;
         the next step stores that."""
         self._put(kept)
-        self._sort()
-        for place in self._stories.oldest(max(0, len(self._stories) - self._stories_max)):
+        for place in self._surplus():
             self._stories.end(place)
         while len(self._accounts[ALL_HOURS]) > self.sources_max:
             self._forget_smallest()
             self._exceed("sources", 1)
-
-    def _sort(self) -> None:
-        """Put stories that were put back in their order, if there are too many: nothing else depends on it."""
-        if not self._is_in_order and len(self._stories) > self._stories_max:
-            self._stories.sort()
-            self._is_in_order = True
 
     def _note(self, kind: str, key: tuple[Any, ...]) -> None:
         if kind in self._stored and (kind, key) not in self._before:

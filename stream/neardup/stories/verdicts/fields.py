@@ -291,7 +291,7 @@ def verdicts_of(
     """
     out: list[Any] = []
     n = len(documents)
-    others = rows_with_more(verdicts, relations, more) if more or more is None or relations else ()
+    others = _others(verdicts, relations, more)
     if len(others) < n:
         original, none, nothing = STATUSES[ORIGINAL], None, ()
         out = [
@@ -320,12 +320,7 @@ def verdicts_of(
     return out
 
 
-def are_plain(verdicts: Verdicts) -> bool:
-    """Whether all verdicts say that a document is an original, and no more, as most of a stream do."""
-    return bool(_rows_with_more(verdicts, np.empty(len(verdicts.statuses), np.int64)) == 0)
-
-
-def rows_with_more(verdicts: Verdicts, relations: Mapping[int, Relation], more: int | None) -> Sequence[int]:
+def _others(verdicts: Verdicts, relations: Mapping[int, Relation], more: int | None) -> Sequence[int]:
     """Return the verdicts that say more than that a document is an original, or have a relation, in order; ``more``
     is how many say more, if it is known."""
     others: Sequence[int] = range(more or 0)  # none, or all

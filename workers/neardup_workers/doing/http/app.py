@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from neardup.documents.document import Pair
 from neardup.documents.ids import full_id
 from neardup.pairs.explanations.passages import passages
+from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.fields import FIELDS, rounded
 from neardup_workers.doing.http.access.guard import check_collection, holder_of
 from neardup_workers.doing.http.answers.delivery import delivered
@@ -193,8 +194,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
             if values[name] is not None:
                 values[name] = rounded(values[name])
     values["pairs"] = list(map(pair_values, answer.pairs))
-    if answer.collection:
-        values["collection"] = answer.collection
+    values.update(named_collection(answer.collection))
     return values
 
 

@@ -24,7 +24,6 @@ from neardup.stories.verdicts.fields import (
     MESSAGE_FIELDS,
     NAMES,
     Verdicts,
-    are_plain,
     blank_verdicts,
     join_verdicts,
     none_of,
@@ -190,7 +189,7 @@ def stored_rows(
     contents, width = batch.contents.astype("<u8", copy=False).tobytes(), batch.fixed.shape[1]
     parts = enumerate(pairwise(batch.ragged_starts.tolist()))
     columns = {
-        **(_PLAIN if are_plain(decided.verdicts) else _said_columns(decided, decisions, row_at)),
+        **(_said_columns(decided, decisions, row_at) if decisions.more else _PLAIN),
         "cluster": decided.verdicts.clusters.tolist(),
         "place": range(first, first + batch.size),
         "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],

@@ -93,7 +93,7 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
     lines.add(b',"older_timestamp":', number_spans(matches.older_times / _MICROSECONDS))
     generation = b',"generation":' + orjson.dumps(envelope.generation)
     lines.add(b',"newer_timestamp":', number_spans(matches.newer_times / _MICROSECONDS), generation)
-    if not (matches.shared is None and matches.signals is None and not is_separate):
+    if is_separate or matches.shared is not None or matches.signals is not None:
         more = (orjson.dumps(shared)[1:-1] for shared in shared_values(matches))
         lines.add(b"", spans_of(b"," + one if one else one for one in more))
     lines.add_text(b"}")

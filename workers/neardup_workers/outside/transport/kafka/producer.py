@@ -139,10 +139,14 @@ class KafkaTransactionalProducer:
         if self._state == "failed":
             return
         pending = self._pending.get((topic, partition))  # as TopicPartition, which takes longer to make
-        if pending is not None and pending.has_room(bytes_sent, self._settings.batch_bytes):
+        if pending is None or not pending.has_room(bytes_sent, self._settings.batch_bytes):
+            pending = self._next_pending(topic, partition)
+        if pending is not None:
             pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
             self._unflushed += 1
-            return
+
+    def _next_pending(self, topic: str, partition: int) -> PendingRecords | None:
+        """Hand over the records of a partition and begin new ones; ``None`` if the transaction fails."""
         try:
             count = self._counts.get(topic) or self._learn(topic)
             if not 0 <= partition < count:
@@ -154,14 +158,14 @@ class KafkaTransactionalProducer:
                     f"the topic had {self._counts[topic]} partitions before"
                 )
                 self._fail(f"send to {topic}-{partition}", added)
-                return
+                return None
             log = TopicPartition(topic, partition)
             self._hand_over(log)
             pending = self._pending[log] = PendingRecords()
-            pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
-            self._unflushed += 1
+            return pending
         except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)
+            return None
 
     def flush(self) -> list[int]:
         """Wait until every record is acknowledged (rule 1; rule 6: the client buffers without a limit).
