@@ -181,15 +181,6 @@ class Tally(Silent):
         return {key.removeprefix(head): amount for key, amount in self.sums.items() if key.startswith(head)}
 
 
-def processor_seconds(pid: int | None) -> float:
-    """User and system seconds of a process so far; 0 where the system does not report it."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def drained(name: str, settings: StreamSettings, partitions: int, count: int) -> tuple[float, float, Tally]:
     """Run a role in this process from the assignment of so many partitions to the commit of the step with document
     ``count``: wall and own seconds, scaled to ``count`` documents, and its stages."""

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from benchmarks.kafka.deploy import Bench, Process, deployment, load, processor_seconds, wait_until
+from benchmarks.kafka.deploy import Bench, Process, deployment, load, wait_until
 from benchmarks.kafka.reader import TopicReader
+from benchmarks.measure import processor_seconds
 from benchmarks.report import Result, Size, Target
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import names_of

@@ -17,10 +17,10 @@ from benchmarks.kafka.deploy import (
     deployment,
     drained,
     load,
-    processor_seconds,
     wait_until,
     with_group,
 )
+from benchmarks.measure import processor_seconds
 from benchmarks.report import Result, Size, Target
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.topics.names import names_of

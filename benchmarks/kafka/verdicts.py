@@ -25,11 +25,11 @@ from benchmarks.kafka.deploy import (
     deployment,
     drained,
     load,
-    processor_seconds,
     wait_until,
     with_group,
 )
 from benchmarks.kafka.reader import TopicReader
+from benchmarks.measure import processor_seconds
 from benchmarks.report import Result, Size, Target
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.representatives import NO_RANK

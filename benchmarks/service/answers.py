@@ -34,6 +34,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from benchmarks.measure import processor_seconds
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents
 from neardup import Document
@@ -97,10 +98,10 @@ def _turn(name: str, durability: str, connections: int, bodies: list[bytes]) -> 
             _send(
                 address, connections, [orjson.dumps({"id": f"w{n}", "text": f"warm {n}"}) for n in range(connections)]
             )
-            before, begin = _processor_seconds(process.pid), time.perf_counter()
+            before, begin = processor_seconds(process.pid), time.perf_counter()
             _send(address, connections, bodies)
             seconds = time.perf_counter() - begin
-            own = _processor_seconds(process.pid) - before
+            own = processor_seconds(process.pid) - before
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate()
@@ -120,12 +121,6 @@ def _address(process: subprocess.Popen[str]) -> tuple[str, int]:
         if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
             return "127.0.0.1", int(found[1])
     raise RuntimeError(f"the service ended with {process.wait()}")
-
-
-def _processor_seconds(pid: int) -> float:
-    """User and system time of a process and its threads; Linux only."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _send(address: tuple[str, int], connections: int, bodies: list[bytes]) -> None:
