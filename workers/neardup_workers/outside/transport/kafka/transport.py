@@ -39,6 +39,10 @@ from neardup_workers.outside.transport.protocol import (
     UnreadableError,
 )
 
+# A reader reads few partitions, so an answer has this much of one of them: a backlog makes large steps, of few
+# transactions.
+_PARTITION_BYTES = 8 << 20
+
 
 class KafkaReader:
     """See ``neardup_workers.outside.transport.protocol.Reader``. Raises ``UnreachableError`` if no broker answers.
@@ -55,7 +59,10 @@ class KafkaReader:
         self._ends: dict[int, fetches.End] = {}
         try:
             self._client: KafkaConsumer = kafka_records.consumer(
-                self._limits, **settings.consumer_options(), client_id="neardup-reader", group_id=None
+                self._limits,
+                **{**settings.consumer_options(), "max_partition_fetch_bytes": _PARTITION_BYTES},
+                client_id="neardup-reader",
+                group_id=None,
             )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {topic}", error) from error
