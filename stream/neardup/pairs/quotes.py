@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from neardup.documents.document import Document
+from neardup.documents.document import Document, Pair
 from neardup.errors import ConfigError
 from neardup.pairs.explanations.given_texts import given_text
 from neardup.pairs.signing import Signer
@@ -93,9 +94,34 @@ def covering(found: Sequence[Sequence[Part]], length: int) -> list[tuple[int, Pa
     every = [(older, part) for older, parts in enumerate(found) for part in parts]
     chosen = []
     for older, part in sorted(every, key=lambda one: (-one[1].score, one[0], one[1].newer)):
-        stretch = slice(*part.newer)
-        if np.count_nonzero(layers[stretch] >= _LAYERS) * 2 > part.newer[1] - part.newer[0]:
-            continue
-        layers[stretch] += layers[stretch] < _LAYERS
-        chosen.append((older, part, int(np.median(depths[stretch]))))
+        if _laid(layers, [part.newer]):
+            chosen.append((older, part, int(np.median(depths[slice(*part.newer)]))))
     return sorted(chosen, key=lambda one: (one[1].newer, one[0]))
+
+
+def covering_first(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of a text in the order in which they explain it: those that share most of it come first, and
+    behind them those that add nothing, as better ones cover what they share.
+
+    Args:
+        pairs: with their relations; the text is the newer one of each.
+    """
+    known = [(pair, relation) for pair in pairs if (relation := pair.relation) is not None]
+    ends = (end for _, relation in known for *_, end in relation.passages)
+    layers = np.zeros(max(ends, default=0), np.uint8)
+    first: list[Pair] = []
+    behind: list[Pair] = []
+    for pair, relation in sorted(known, key=lambda one: (-one[1].newer_fraction, -one[0].similarity)):
+        is_new = _laid(layers, [span[2:] for span in relation.passages])
+        (first if is_new else behind).append(pair)
+    return first + behind
+
+
+def _laid(layers: npt.NDArray[np.uint8], stretches: Sequence[tuple[int, int]]) -> bool:
+    """Lay stretches over a text, unless ``_LAYERS`` better ones cover half of them; return whether they were laid."""
+    covered = sum(int(np.count_nonzero(layers[slice(*one)] >= _LAYERS)) for one in stretches)
+    if covered * 2 > sum(end - begin for begin, end in stretches):
+        return False
+    for stretch in stretches:
+        layers[slice(*stretch)] += layers[slice(*stretch)] < _LAYERS
+    return True

@@ -194,6 +194,18 @@ def test_the_command_prints_one_json_object_and_tables() -> None:
     assert all(name in printed for name in ("Stream", "Roles", "filter", "takeover"))
 
 
+def test_a_preset_is_sized_as_its_settings_are() -> None:
+    """It is the only setting of the input that a command about topics takes."""
+    given = ["size", "--rate", "50", "--window", "2h", "--text-bytes", "300", "--json"]
+    preset, scheme, other = (
+        json.loads(CliRunner().invoke(app, [*given, *more]).stdout)
+        for more in (["--preset", "quotes"], ["--scheme", "parts"], [])
+    )
+    assert preset == scheme != other
+    refused = CliRunner().invoke(app, [*given, "--set", "strict=true"])
+    assert "unknown setting strict" in str(refused.exception)
+
+
 def test_what_cannot_be_sized_is_refused_by_a_sentence() -> None:
     """A size without a unit that is known, and a scheme that compares no texts."""
     with pytest.raises(ConfigError, match=r"--memory='16 apples'.*as in 16GiB"):

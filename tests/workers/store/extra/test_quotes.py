@@ -122,3 +122,16 @@ def test_a_document_names_some_others_alone(tmp_path):
             world.check(f"r{n}", f"{text(100 + n)} {' '.join(SPEECH.split()[:40])}")
         names = [one for one, *_ in shown(world, 0)["speech"]["quoted_by"]]
         assert names == [f"r{n}" for n in range(quotes.QUOTES_MAX + 1, 1, -1)]
+
+
+def test_the_documents_that_are_named_cover_what_is_quoted(tmp_path):
+    """Many that share the same part leave room for one that shares another part, however long it is."""
+    with world_in(tmp_path, **PARTS) as world:
+        world.check("speech", text(9, 2000))
+        speech = " ".join(SPEECH.split()[:60])
+        for n in range(quotes.QUOTES_MAX):
+            world.check(f"r{n}", f"{text(100 + n)} {speech}")
+        answer = world.check("digest", f"{speech} {text(4)} {' '.join(text(9, 2000).split()[:30])}")
+        assert [pair["id"] for pair in answer["pairs"]].index("speech") == 2
+        named = [one for one, *_ in shown(world, answer["cluster"])["digest"]["quotes"]]
+        assert "speech" in named

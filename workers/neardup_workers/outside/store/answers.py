@@ -11,6 +11,7 @@ from neardup.documents.document import CollectionPair, Explanation, Neighbour, P
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
+from neardup.pairs.quotes import covering_first
 from neardup.stories.verdicts.fields import NAMES
 from neardup.stories.verdicts.rule import STATUSES, UNCHANGED
 from neardup_workers.outside.store.log import Log
@@ -65,10 +66,14 @@ def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
 
 
 def newest(id_: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs of one document, the most similar first, with the document as the newer one."""
+    """Return the pairs of one document, the most similar first, with the document as the newer one; where it is known
+    what they share, those first that together cover the document."""
     if not pairs:  # so it is for most documents
         return ()
-    return tuple(sorted((_turned(id_, pair) for pair in pairs), key=lambda pair: -pair.similarity))
+    turned_ = [_turned(id_, pair) for pair in pairs]
+    if pairs[0].relation is not None:
+        return tuple(covering_first(turned_))
+    return tuple(sorted(turned_, key=lambda pair: -pair.similarity))
 
 
 def _turned(id_: str, pair: Pair) -> Pair:

@@ -205,9 +205,10 @@ class WorkerCommand(ConfigCommand):
 
 
 class TopicsCommand(ConfigCommand):
-    """A command that takes the settings that decide topics."""
+    """A command that takes the settings that decide topics: of those of the input only the preset."""
 
-    groups = (LibraryOptions, ConnectionOptions, StreamOptions, TopicOptions)
+    groups = (LibraryOptions, ReadingOptions, ConnectionOptions, StreamOptions, TopicOptions)
+    left_out = tuple(name for name in vars(ReadingOptions)["__annotations__"] if name != "preset")
 
 
 class ConnectionCommand(ConfigCommand):

@@ -214,7 +214,7 @@ _ANSWER: dict[str, Schema] = {
     "id": _text(),
     "added": _FLAG,
     **_VERDICT,
-    "pairs": listed(link("Pair"), "Earlier documents that it is near, the most similar first."),
+    "pairs": listed(link("Pair"), "Earlier documents that it is near, the most similar first, or those that cover it."),
     "nearest": listed(_NEIGHBOUR, "The most similar documents, best first, if nearest requests them."),
 }
 _PROBLEM: dict[str, Schema] = {
