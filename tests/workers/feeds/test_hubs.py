@@ -185,7 +185,7 @@ def test_whatever_a_hub_answers_its_feed_is_asked(hub, start, behaves, is_subscr
     options = ("--follow", "--allow-private", "--interval-seconds", "1")
     process = start("feed", *options, "--set", "websub=https://public.example,127.0.0.1:0", hub.topic("a"))
     hub.at = process.stderr.readline().decode().split()[-1]
-    hub.until(lambda: len(hub.asked) > 2)
+    hub.until(lambda: len(hub.asked) > 2 and bool(hub.later) == (behaves == "late"))
     hub.feeds["a"].insert(0, ("b", "two"))
     assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == ["urn:a", "urn:b"]
     for form in hub.later:

@@ -178,12 +178,14 @@ def test_many_feeds_of_a_slow_host_hold_up_no_other():
     assert not asked.asking._hosts
 
 
-def test_feeds_are_asked_when_they_are_due():
+def test_feeds_are_asked_when_they_are_due(monkeypatch):
     """Also one that is added later and due earlier; nothing is asked after the end."""
-    asked = Asked()
+    now, asked = time.monotonic(), Asked(threads_max=1)
+    monkeypatch.setattr(schedule, "monotonic", lambda: now)  # all are added at one moment, however long it takes
     asked.goes = defaultdict(lambda: Mock(wait=lambda seconds: True))
     for name, seconds in (("c", 0.6), ("z", 60.0), ("a", 0.2), ("b", 0.4)):
         asked.asking.add(f"http://{name}.example/", seconds)
+    monkeypatch.undo()
     asked.until(3)
     assert [url[7] for url in asked.order] == ["a", "b", "c"]
     asked.asking.close(waits=True)
