@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 
+from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.stop import leave, leave_at_once
 
 # The commands that SIGTERM and Ctrl-C end in order.
@@ -35,10 +36,14 @@ def main() -> None:
     except ImportError as error:
         sys.exit(f"neardup: {error}")
 
-    ensure_kernel_folder()
-    from neardup_workers.running.cli.app import main as run
+    try:
+        ensure_kernel_folder()
+        from neardup_workers.running.cli.app import main as run
 
-    leave(run())
+        code = run()
+    except KeyboardInterrupt:  # while the command line is loaded
+        code = Exit.INTERRUPTED
+    leave(code)
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) ->
     known = set(map(type, map(ID, documents))) <= {str}
     known = known and set(map(type, map(TIMESTAMP, documents))) <= {NoneType, float, int}
     known = known and (
-        set(map(COLLECTION, documents)) <= {None}
+        set(map(type, map(COLLECTION, documents))) <= {NoneType}
         if not separate
         else set(map(type, map(COLLECTION, documents))) <= {NoneType, str}
         and SEPARATOR not in "".join(filter(None, map(COLLECTION, documents)))

@@ -354,7 +354,7 @@ def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo], scheme: 
             hint = f"did you mean {close[0]!r}?" if close else "known are: " + ", ".join(fields)
             out.append(f"unknown setting {name!r}; {hint}")
             continue
-        rule = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        rule = problem["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
         if name in ("", "scheme_options"):  # rules between several fields and of options bring their own remedies
             out.append(rule)
             continue

@@ -5,9 +5,9 @@ A scheme checks the rules between several fields in its ``plan``; ``Config`` run
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from neardup.schemes.declared import LibraryOptions
 
@@ -30,7 +30,21 @@ def one_of(*values: object) -> AfterValidator:
     return AfterValidator(check)
 
 
-class SchemeOptions(BaseModel):
+class Numbers(BaseModel):
+    """Fields of which those that are numbers refuse a switch, which pydantic would read as 0 or 1."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_switch(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool):
+            kind = cls.model_fields[str(info.field_name)].annotation
+            kinds = {kind, *get_args(kind)}
+            if bool not in kinds and kinds & {int, float}:
+                raise ValueError("must be a number, not true or false")
+        return value
+
+
+class SchemeOptions(Numbers):
     """The options of a scheme: settings that no other kind of scheme has. A kind with options derives its table."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
@@ -39,7 +53,7 @@ class SchemeOptions(BaseModel):
     in_files: ClassVar[tuple[str, ...]] = ()
 
 
-class Parameters(LibraryOptions, BaseModel):
+class Parameters(LibraryOptions, Numbers):
     """What to find, and within which limits. Every field has a default."""
 
     # The validators of a model take longer to make than its class, and a program uses one of the models derived here.

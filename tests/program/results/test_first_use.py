@@ -115,6 +115,7 @@ def test_wrong_arguments_of_the_library_say_so(python: Run) -> None:
     calls = {
         "process([{'id': 'a', 'text': 'b'}])": "a dict is given, but documents are an iterable of neardup.Document",
         "process(Document('a', 'b'))": "a str is given, but documents are",
+        "process(None)": "a NoneType is given, but documents are an iterable",
         "decide(['a'])": "a str is given, but documents are",
         "probe([None])": "a NoneType is given, but documents are",
         "nearest(Document('a', 'b'), 3)": "a str is given, but documents are",

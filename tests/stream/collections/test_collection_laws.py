@@ -172,8 +172,9 @@ def test_a_collection_that_cannot_be_used_is_refused() -> None:
         (3, "id_surrogate"),
         (4, "collection"),
     ]
-    without.decide(documents[1:3])
-    assert [(r.position, r.reason) for r in without.refusals] == [(0, "collection_off")]
+    listed = Document("a", TEXT, collection=["x"])  # type: ignore[arg-type]
+    without.decide([*documents[1:3], listed])
+    assert [(r.position, r.reason) for r in without.refusals] == [(0, "collection_off"), (2, "collection_off")]
     with pytest.raises(ConfigError, match="collection_field is not set"):
         without.remove("a", "x")
     long = Deduplicator(Config(collection_field="c"))

@@ -249,11 +249,13 @@ def test_every_exit_code_has_a_meaning():
     ("arguments", "code", "sentence"),
     [
         (["run", "missing"], Exit.INPUT, "cannot read missing: No such file or directory"),
+        (["run", ""], Exit.INPUT, "cannot read '': No such file or directory"),
         (["probe", "--index", "missing", "."], Exit.INPUT, "cannot read missing: No such file or directory"),
         (["run", ".", "--rejects", "no/where"], Exit.OUTPUT, "cannot write the rejects to no/where: No such file"),
         (["run", "--treshold", "1"], Exit.USAGE, "No such option: --treshold"),
         (["run", "--threshold", "7", "."], Exit.USAGE, "threshold=7.0: "),
         (["run", "--threshold", "80%", "."], Exit.USAGE, "Invalid value '80%' for '--threshold': it should be a valid"),
+        (["size", "--rate", "inf", "--window", "1h"], Exit.USAGE, "'--rate': it should be less"),
         (["topics", "shards", "many"], Exit.USAGE, "topics shards --help shows what there is"),
         (["up", "--signers", "0", "--matchers", "0"], Exit.USAGE, "up has no worker to run, for each role has 0: "),
         (["run", "--shingles", "chers", "."], Exit.USAGE, "did you mean 'chars'?"),

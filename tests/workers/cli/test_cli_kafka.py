@@ -84,16 +84,22 @@ def test_a_typed_setting_is_an_option_with_its_help(names, groups):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("command", WORKERS)
-def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
-    """The command installs its signal handlers before it imports slow modules."""
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        *((name, number, Exit.SUCCESS) for name in WORKERS for number in (signal.SIGTERM, signal.SIGINT)),
+        ("dedup", signal.SIGINT, Exit.INTERRUPTED),
+    ],
+)
+def test_a_program_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, code, tmp_path):
+    """Workers install their signal handlers before they import slow modules; no program shows a traceback."""
     (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
     environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCES}")
-    with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+    words, pipe = [*COMMAND, command], subprocess.PIPE
+    with subprocess.Popen(words, env=environment, stdout=pipe, stderr=pipe, cwd=tmp_path) as process:
         assert process.stdout.readline() == b"loading\n"
         process.send_signal(number)
-        assert process.wait(PROCESS_SECONDS_MAX) == Exit.SUCCESS
+        assert (process.wait(PROCESS_SECONDS_MAX), process.stderr.read()) == (code, b"")
 
 
 def test_no_secret_is_an_option():

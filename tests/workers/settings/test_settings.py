@@ -195,6 +195,15 @@ def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path):
     (tmp_path / "bad.toml").write_text("threshold =\n")
     with pytest.raises(ConfigError, match=r"bad.toml is not TOML"):
         load({}, "bad.toml")
+    (tmp_path / FILE_DEFAULT).symlink_to("gone.toml")
+    with pytest.raises(Failure, match=r"cannot read the settings in neardup.toml: No such file"):
+        load({})
+
+
+def test_a_file_may_begin_with_the_mark_of_utf_8(tmp_path):
+    """Editors of Windows write it."""
+    (tmp_path / FILE_DEFAULT).write_bytes(b"\xef\xbb\xbfthreshold = 0.5\n")
+    assert load({}).threshold == 0.5
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ class StatusOptions(CommandOptions):
 class SizeOptions(CommandOptions):
     """The arguments of ``size``."""
 
-    rate: float = option(..., "documents a second, at the peak", metavar="X", min=0.001)
+    rate: float = option(..., "documents a second, at the peak", metavar="X", min=0.001, max=1e9)
     window: str | None = option(None, "setting window_seconds, as 72h", metavar="TIME")
     text_bytes: int = option(4_000, "bytes of a text", metavar="N", min=1, max=1 << 20)
     ids: int = option(60, "bytes of an id", metavar="N", min=1, max=1_000)

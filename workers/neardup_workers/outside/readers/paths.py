@@ -73,7 +73,7 @@ def check_paths(paths: Sequence[str]) -> None:
             elif os.path.isdir(path):
                 os.scandir(path).close()
         except OSError as error:
-            raise input_failure(display(path), error) from None
+            raise input_failure(display(path) or "''", error) from None
 
 
 def total_bytes(paths: Sequence[str]) -> int | None:

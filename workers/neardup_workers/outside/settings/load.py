@@ -111,7 +111,7 @@ def _sources(given: Mapping[str, Any], file: str | None, fields: Mapping[str, Fi
     read.
     """
     path = Path(file or FILE_DEFAULT)
-    in_file = _from_file(path) if file is not None or path.is_file() else {}
+    in_file = _from_file(path) if file is not None or os.path.lexists(path) else {}
     _refuse_unknown_variables()
     named = {
         "the command line": given,
@@ -208,8 +208,7 @@ def _of_all_commands() -> dict[str, FieldInfo]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            values = tomllib.load(file)
+        values = tomllib.loads(path.read_text("utf-8-sig"))  # editors of Windows write the mark of UTF-8
     except OSError as error:
         raise input_failure(f"the settings in {path}", error) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
