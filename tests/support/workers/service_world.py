@@ -147,11 +147,12 @@ def world_in(folder, **settings):
 
 
 @contextlib.contextmanager
-def listening(app):
-    """The address of an application that runs in a thread."""
+def listening(app, direct=None):
+    """The address of an application that runs in a thread; ``direct`` answers plain requests."""
     with bound("127.0.0.1", 0) as address:
         address.listen()
-        server = uvicorn.Server(uvicorn.Config(app, http=connection_type(100, 60.0), log_config=None, lifespan="off"))
+        http = connection_type(100, 60.0, direct)
+        server = uvicorn.Server(uvicorn.Config(app, http=http, log_config=None, lifespan="off"))
         thread = threading.Thread(target=asyncio.run, args=(server.serve([address]),))
         thread.start()
         try:

@@ -1,67 +1,10 @@
 """Connections without a request: closed after a time, and the longest waiting one when there are too many."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
-import uvicorn
-
-from neardup_workers.doing.http.connections import connection_type
-from neardup_workers.doing.http.server import bound
-
-HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
-REQUEST = HEAD + b"\r\n"
-FOREVER = 3600.0
-
-
-async def application(scope, receive, send):
-    """Answer every request, ``/slow`` when its body has ended."""
-    while scope["path"] == "/slow" and (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
-
-
-@asynccontextmanager
-async def listening(waiting_max, head_seconds_max, served=application):
-    """Serve an application on a free port; give a function that opens a connection, with the ``server``."""
-    address = bound("127.0.0.1", 0)
-    address.listen()
-    config = uvicorn.Config(
-        served, http=connection_type(waiting_max, head_seconds_max), log_config=None, lifespan="off",
-        timeout_keep_alive=FOREVER, timeout_graceful_shutdown=1,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server._serve([address]))
-    opened = []
-
-    async def connect(sent=b""):
-        reader, writer = await asyncio.open_connection(*address.getsockname())
-        opened.append(writer)
-        writer.write(sent)
-        return reader, writer
-
-    connect.server = server
-    try:
-        yield connect
-    finally:
-        for writer in opened:
-            writer.close()
-        server.should_exit = True
-        await serving
-
-
-async def closed(reader):
-    """Wait until the server has closed a connection; it sends nothing before."""
-    try:
-        return await reader.read() == b""
-    except ConnectionResetError:
-        return True
-
-
-async def answered(reader):
-    """Wait for a response."""
-    return (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
+from connection_world import FOREVER, HEAD, REQUEST, answered, application, check, closed, echo, listening, responded
+from starlette.responses import Response
 
 
 @pytest.mark.long
@@ -120,41 +63,6 @@ def test_requests_that_are_sent_together_are_all_answered():
                 assert await answered(reader)
 
     asyncio.run(asyncio.wait_for(run(), 60))
-
-
-def check(body, *headers, line="POST /v1/check HTTP/1.1", length=None):
-    """A check as most clients send it."""
-    head = [line, "Host: localhost", "Content-Type: application/json"]
-    head += [f"Content-Length: {len(body) if length is None else length}", *headers, "", ""]
-    return "\r\n".join(head).encode() + body
-
-
-async def echo(scope, receive, send):
-    """Answer with the body and the path; ``/v1/check?...`` tells what it is to do."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-    if scope["query_string"] == b"fail":
-        raise RuntimeError("failed")
-    if scope["query_string"] == b"lost":
-        assert (await receive())["type"] == "http.disconnect"
-        scope["state"]["lost"].set()
-        return
-    if scope["query_string"] == b"never":
-        await asyncio.Event().wait()
-    await asyncio.sleep(0.05 if scope["query_string"] == b"slow" else 0)
-    said = b"%b %b." % (scope["path"].encode(), body)
-    headers = [(b"content-length", b"%d" % len(said))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": said})
-
-
-async def responded(reader):
-    """The body of the next response."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
-    return (await reader.readexactly(length)).decode()
 
 
 @pytest.mark.parametrize(
@@ -231,6 +139,79 @@ def test_requests_that_come_whole_or_in_parts_are_answered_in_order():
                 assert await responded(reader) == "/v1/check behind."
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+async def plain(scope, body):
+    """Answer a plain request with its body, which tells what it is to do."""
+    if body == b"fail":
+        raise RuntimeError("failed")
+    if body == b"slow":
+        await asyncio.sleep(0.05)
+    return Response(b"plain %b." % body)
+
+
+def test_a_check_that_comes_whole_is_plain_and_others_are_not():
+    """Answers keep the order of requests, also when the application gives some of them."""
+
+    async def run():
+        async with listening(9, FOREVER, echo, plain) as connect:
+            reader, writer = await connect(check(b"1"))
+            assert await responded(reader) == "plain 1."
+            for request in (
+                check(b"2", "Expect: nothing"), check(b"2", "X-Forwarded-For: 1.2.3.4"),
+                check(b"2", line="POST /v1/check?add=true HTTP/1.1"),
+                check(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"1\r\n2\r\n0\r\n\r\n",
+            ):  # fmt: skip
+                writer.write(request)
+                assert await responded(reader) == "/v1/check 2."
+            writer.write(check(b"3" * 20_000))
+            assert await responded(reader) == f"/v1/check {'3' * 20_000}."
+            writer.write(check(b"4") + check(b"5") + REQUEST + check(b"slow"))
+            for said in ("plain 4.", "/v1/check 5.", "/ .", "/v1/check slow."):
+                assert await responded(reader) == said
+            writer.write(check(b"slow"))
+            await asyncio.sleep(0.01)
+            writer.write(check(b"behind") + check(b"it"))
+            for said in ("plain slow.", "/v1/check behind.", "/v1/check it."):
+                assert await responded(reader) == said
+            request = check(b"six")
+            for cut in range(1, len(request), 7):
+                writer.write(request[:cut])
+                await asyncio.sleep(0.002)
+                writer.write(request[cut:])
+                assert await responded(reader) == ("plain six." if cut < len(request) - 2 else "/v1/check six.")
+            writer.write(check(b"late")[:-4])
+            await asyncio.sleep(0.1)
+            writer.write(b"late")
+            assert await responded(reader) == "/v1/check late."
+            writer.write(check(b"7", "Connection: close"))
+            assert await responded(reader) == "/v1/check 7."
+            assert await reader.read() == b""
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_a_plain_request_ends_as_others_do(caplog):
+    """By an error, by a client that goes, by a stop, and by the bound of a wait."""
+
+    async def run():
+        async with listening(9, 1.0, echo, plain) as connect:
+            failed, _ = await connect(check(b"fail"))
+            assert (await failed.read()).startswith(b"HTTP/1.1 500 ")
+            _, gone = await connect(check(b"slow"))
+            await asyncio.sleep(0.01)
+            gone.close()
+            idle, _ = await connect(check(b"1"))
+            assert await responded(idle) == "plain 1."
+            assert await closed(idle)
+            reader, _ = await connect(check(b"slow"))
+            await asyncio.sleep(0.02)
+            connect.server.should_exit = True
+            assert await responded(reader) == "plain slow."
+            assert await reader.read() == b""
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert "failed" in caplog.text
 
 
 def test_a_head_without_an_end_behind_an_open_request_ends_the_connection():

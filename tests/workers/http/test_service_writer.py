@@ -309,16 +309,17 @@ def test_a_request_that_is_alone_is_decided_at_once(tmp_path, monkeypatch):
     for bound in ("_RECENT_SECONDS", "_SHORT_SECONDS"):
         monkeypatch.setattr(f"neardup_workers.doing.http.writer.{bound}", 3600.0)
 
-    async def submitted(**given):
-        future = world.writer.check([Document(f"{given}", TEXT, 1.0)], **given)
-        return future.done(), len(await future)
+    async def submitted():
+        return world.writer.check_now([Document("alone", TEXT, 1.0)]), world.writer.check([Document("not", TEXT, 1.0)])
 
     with world_in(tmp_path / "state", durability="full") as world:
         world.check("first", TEXT)
         while not world.writer._changed._waiters:
             time.sleep(0.001)
-        assert asyncio.run(submitted(alone=True)) == (True, 1)
-        assert asyncio.run(submitted()) == (False, 1)
+        [[answer], _] = asyncio.run(submitted())
+        assert answer.verdict["duplicate_of"] == "first"
+        assert world.writer.call(lambda keeper: 1).result() == 1
+        assert world.writer.check_now([Document("large", "word " * 10_000, 1.0)]) is None
 
 
 def test_the_thread_decides_what_may_take_long(quick, monkeypatch):

@@ -33,6 +33,7 @@ from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.fields import FIELDS, rounded
 from neardup_workers.doing.http.access.guard import check_collection, holder_of
 from neardup_workers.doing.http.answers.delivery import delivered
+from neardup_workers.doing.http.answers.direct import PATH
 from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
 from neardup_workers.doing.http.described import parameters as of
 from neardup_workers.doing.http.described.parameters import choice, cursor, flag, microseconds, number, text
@@ -112,7 +113,7 @@ def publisher(
 
 
 def application(service: Service, handlers: Handlers) -> Starlette:
-    """The ASGI application; ``handlers`` are the requests that need a window."""
+    """The ASGI application; ``handlers`` are the requests that need a window. Its state has the endpoint ``check``."""
     every: Handlers = {**_READS, **handlers}
     by_path: dict[str, dict[str, Handler]] = {}
     for (method, path), function in every.items():
@@ -123,6 +124,7 @@ def application(service: Service, handlers: Handlers) -> Starlette:
     middleware = [Middleware(Bodies, bytes_max=service.limits.bodies_bytes_max), Middleware(_Exact, answers=exact)]
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
     app.router.redirect_slashes = False
+    app.state.check = answers[PATH]
     return app
 
 

@@ -4,19 +4,34 @@ Theory of operation. A connection *waits* while it has no request: from its begi
 the end of the next head. A connection that waits too long is closed, and so is one whose head is too long. If too many
 wait, the one that has waited longest is closed, so that a flood of idle connections does not keep out clients that send
 requests.
+
+The answer of a *plain* request, whose body comes with its head or just behind it, is begun in the call that has read
+it; it needs no task as long as it waits for nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from types import coroutine
+from typing import Any, ClassVar, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.responses import Response
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from neardup_workers.doing.http.answers.direct import is_plain
 
 # Open files that the process asks for: connections with and without a request, and a burst of new ones.
 _FILES = 4096
 # Bytes of a request that are no body, at most: those of its head, and nine for each byte of a body in small chunks.
 _HEAD_BYTES_MAX, _CHUNK_BYTES_MAX = 64 << 10, 10
+# The body of a plain request is waited for so long, then the application waits for it.
+_BODY_SECONDS = 0.05
+# Scope and body -> answer.
+Answering = Callable[[Scope, bytes], Awaitable[Response]]
 # How exact the time is after which a connection is closed.
 _SWEEP_SECONDS = 1.0
 
@@ -58,18 +73,23 @@ class _Waiting:
             loop.call_later(min(_SWEEP_SECONDS, self._seconds / 8), self._sweep, loop)
 
 
-def connection_type(waiting_max: int, head_seconds_max: float) -> type[HttpToolsProtocol]:
+def connection_type(
+    waiting_max: int, head_seconds_max: float, direct: Answering | None = None
+) -> type[HttpToolsProtocol]:
     """Return the protocol of the connections of one server.
 
     Args:
         waiting_max: connections without a request at most.
         head_seconds_max: how long a connection may wait for the end of a head.
+        direct: answers plain requests; without it the application does.
     """
 
     class Connection(_Connection):
         """A connection of this server."""
 
         _waiting = _Waiting(waiting_max, head_seconds_max)
+        _direct = None if direct is None else staticmethod(direct)
+        _latest: ClassVar[list[_Connection]] = []
 
     return Connection
 
@@ -83,6 +103,10 @@ class _Connection(HttpToolsProtocol):
     """
 
     _waiting: _Waiting
+    _direct: Answering | None
+    _latest: ClassVar[list[_Connection]]  # the connection of the latest plain request
+    _held: RequestResponseCycle | None = None  # of a plain request without a body so far
+    _is_reading = False
     _closes = _is_read = False  # it ends when all of its last request has come; which has come
     _come = _body = 0  # bytes that have come of a request without an end, and those of its body
     _head = b""
@@ -101,7 +125,16 @@ class _Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read data; the end of a head ends the wait."""
         self._come += len(data)
+        self._is_reading = True
         super().data_received(data)
+        self._is_reading = False
+        if (cycle := self._held) is not None:
+            if not cycle.more_body:
+                self._answer(cycle)
+            elif cycle.body:
+                self._go_on(cycle)
+            else:  # many clients send it behind the head
+                self.loop.call_later(_BODY_SECONDS, self._go_on, cycle)
         if self._has_request():
             self._waiting.end(self)
         if self._come <= _HEAD_BYTES_MAX + _CHUNK_BYTES_MAX * self._body or self.transport.is_closing():
@@ -123,6 +156,52 @@ class _Connection(HttpToolsProtocol):
         self._is_read = False
         super().on_headers_complete()
         self.cycle.transport = self  # type: ignore[assignment]
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Begin an answer, or hold a plain request until what has come is read."""
+        is_free = self._is_reading and self._direct is not None and app is self.app and not self.flow.write_paused
+        if is_free and cycle.keep_alive and is_plain(cast("Scope", cycle.scope)):
+            self._held = cycle
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _go_on(self, cycle: RequestResponseCycle) -> None:
+        """Let the application answer a request that was held and has no answer."""
+        if self._held is cycle:
+            self._held = None
+            super()._start_asgi_task(cycle, self.app)
+
+    def _answer(self, cycle: RequestResponseCycle) -> None:
+        """Answer a plain request."""
+        self._held, latest = None, self._latest
+        cycle.scope["again"] = latest == [self]  # type: ignore[typeddict-unknown-key]
+        latest[:] = [self]
+        answered = self._answered(cycle)
+        with suppress(StopIteration):
+            task = self.loop.create_task(_rest(answered, answered.send(None)))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def _answered(self, cycle: RequestResponseCycle) -> None:
+        try:
+            response = await self._direct(cast("Scope", cycle.scope), bytes(cycle.body))  # type: ignore[misc]
+        except Exception as error:
+            self.logger.error("Exception in the answer of a plain request", exc_info=error)
+            response, cycle.keep_alive = Response("Internal Server Error", 500), False
+        cycle.response_complete = True
+        if self.transport.is_closing():
+            return
+        content = [STATUS_LINE[response.status_code]]
+        for name, value in (*self.server_state.default_headers, *response.raw_headers):
+            content += name, b": ", value, b"\r\n"
+        content += (b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", bytes(response.body))
+        self.transport.write(b"".join(content))
+        if not cycle.keep_alive:
+            self.transport.close()
+        elif self.pipeline:
+            super().on_response_complete()
+        else:
+            self._waiting.begin(self)
 
     def write(self, data: bytes) -> None:
         """Send a part of an answer."""
@@ -166,6 +245,19 @@ class _Connection(HttpToolsProtocol):
 
     def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+
+@coroutine
+def _rest(running: Coroutine[Any, None, None], awaited: Any) -> Generator[Any, None, None]:
+    """Go on with a coroutine that has run up to what it awaits."""
+    with suppress(StopIteration):
+        while True:
+            try:
+                yield awaited
+            except BaseException as error:
+                awaited = running.throw(error)
+            else:
+                awaited = running.send(None)
 
 
 def raise_file_limit() -> None:

@@ -26,6 +26,7 @@ from neardup_workers.doing.http.access.guard import Access
 from neardup_workers.doing.http.access.log import RequestLog
 from neardup_workers.doing.http.access.tokens import Tokens, tokens_of
 from neardup_workers.doing.http.access.tracing import traced
+from neardup_workers.doing.http.answers.direct import Direct
 from neardup_workers.doing.http.answers.recall import Recall
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
@@ -211,14 +212,15 @@ async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | 
     broken = asyncio.Event()
     running = start(lambda: (loop.call_soon_threadsafe(broken.set), None)[1])
     any_host = is_socket(settings.host) or (settings.insecure and not is_loopback(settings.host))
-    guarded = RequestLog(
-        Access(running.app, tokens, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused),
-        settings.log_requests,
+    access = Access(
+        running.app, tokens, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused
     )
+    app = traced(guarded := RequestLog(access, settings.log_requests))
+    direct = Direct(running.app.state.check, access, guarded) if app is guarded else None
     certificate, key = (*settings.tls, None, None)[:2]
     config = uvicorn.Config(
-        traced(guarded), log_config=None, access_log=False, server_header=False, lifespan="off",
-        http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
+        app, log_config=None, access_log=False, server_header=False, lifespan="off",
+        http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX, direct),
         ssl_certfile=certificate, ssl_keyfile=key, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip

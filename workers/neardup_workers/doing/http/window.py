@@ -90,7 +90,8 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     if add:
         # Readers of events are open, too, and send nothing.
         requests = len(request.scope.get("state", {}).get("open", ())) - service.events.readers
-        [answer] = await writer.check([decoded], alone=requests == 1)
+        alone = request.scope.get("again", True) and requests == ("again" not in request.scope)
+        [answer] = (writer.check_now([decoded]) if alone else None) or await writer.check([decoded])
     else:
         [answer] = await writer.call(lambda keeper: keeper.probe([decoded], nearest))
     if answer.refused:

@@ -55,8 +55,8 @@ class Broken(Exception):
 
 
 class _Work(NamedTuple):
-    """Documents to decide, or a function to call with the keeper; the future of the answer, and the event loop that
-    awaits it, ``None`` for a thread that waits."""
+    """Documents to decide, or a function to call with the keeper; the future of the answer, ``None`` for a caller that
+    gets it at once; and the event loop that awaits it, ``None`` for a thread that waits."""
 
     documents: Sequence[Document]
     call: Callable[[Keeper], Any] | None
@@ -109,18 +109,29 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="writer")
         self._thread.start()
 
-    def check(self, documents: Sequence[Document], *, batch: bool = False, alone: bool = False) -> Any:
-        """Decide and add at most ``STEP_DOCUMENTS`` documents; ``batch`` queues them after all single ones. ``alone``:
-        the event loop has no other request. Returns the future of the answers. Raises ``Busy``."""
-        return self._submit(documents, None, batch, alone=alone)
+    def check(self, documents: Sequence[Document], *, batch: bool = False) -> Any:
+        """Decide and add at most ``STEP_DOCUMENTS`` documents; ``batch`` queues them after all single ones. Returns the
+        future of the answers. Raises ``Busy``."""
+        return self._submit(documents, None, batch)
+
+    def check_now(self, documents: Sequence[Document]) -> list[Answer] | None:
+        """Decide and add the documents of a request that is alone, on the thread of the event loop; ``None`` if others
+        wait, or if they may take long. Raises what the future of ``check`` would."""
+        work = _Work(documents, None, None, None)
+        with self._changed:
+            if self.error or self._stopping or any(self._queues) or not self._is_quick(work):
+                return None
+            self._running = True
+        answers: list[Answer] | Exception = self._step([work])[0][1]
+        if isinstance(answers, Exception):
+            raise answers
+        return answers
 
     def call(self, function: Callable[[Keeper], Any], *, batch: bool = False) -> Any:
         """Call a function with the keeper. Returns the future of what it returns. Raises ``Busy``."""
         return self._submit((), function, batch)
 
-    def _submit(
-        self, documents: Sequence[Document], call: Callable[[Keeper], Any] | None, batch: bool, *, alone: bool = False
-    ) -> Any:
+    def _submit(self, documents: Sequence[Document], call: Callable[[Keeper], Any] | None, batch: bool) -> Any:
         loop = None
         with suppress(RuntimeError):
             loop = asyncio.get_running_loop()
@@ -132,16 +143,12 @@ class Writer:
             if self.waiting + count > self._documents_max:
                 raise Busy(f"{self.waiting:,} documents wait")
             self.waiting += count
-            alone &= not any(self._queues)  # a thread may have asked, too
             self._queues[batch].append(work)
-            if loop is None or not ((alone or self._here) and self._is_quick(work)):
-                alone = False
+            if loop is None or not (self._here and self._is_quick(work)):
                 self._changed.notify()
-            elif not alone and not self._scheduled:
+            elif not self._scheduled:
                 self._scheduled = True
                 loop.call_soon(loop.call_soon, self._step_here)  # behind those that the next turn reads
-        if alone:
-            self._step_here()
         return work.future
 
     def _is_quick(self, work: _Work) -> bool:
@@ -202,11 +209,11 @@ class Writer:
         self._running = bool(taken)
         return taken
 
-    def _step(self, taken: list[_Work]) -> None:
-        """Run a step and end it: its work is answered, and the next one may begin."""
+    def _step(self, taken: list[_Work]) -> list[_Outcome]:
+        """Run a step and end it: its work is answered, and the next one may begin. Returns the answers."""
         begin = time.monotonic()
         try:
-            outcomes = self._outcomes([work for work in taken if not work.future.cancelled()])
+            outcomes = self._outcomes([work for work in taken if work.future is None or not work.future.cancelled()])
         except BaseException as error:
             logging.getLogger(__name__).critical("the writer ends: %s", error, exc_info=error)
             with self._changed:
@@ -222,6 +229,7 @@ class Writer:
         _answer(outcomes)
         if self.error is not None:
             self._on_broken()
+        return outcomes
 
     def _outcomes(self, taken: list[_Work]) -> list[_Outcome]:
         if not taken:
@@ -244,7 +252,10 @@ def _answer(outcomes: list[_Outcome]) -> None:
     """Give the answers to those who wait: on the thread of their event loop, with one wake-up for all of them."""
     by_loop: dict[asyncio.AbstractEventLoop | None, list[_Outcome]] = {}
     for outcome in outcomes:
-        by_loop.setdefault(outcome[0].loop, []).append(outcome)
+        if outcome[0].future is not None:
+            by_loop.setdefault(outcome[0].loop, []).append(outcome)
+    if not by_loop:
+        return
     here = None
     with suppress(RuntimeError):
         here = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.documents.document import Document
@@ -47,19 +48,22 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] == "http" and scope["path"] not in self._open:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
-            if self._tokens is not None:
-                if not _is_page(scope["path"]) and (reason := _lack(scope, headers, self._tokens)):
-                    return await self._refuse(reason, "Authorization", scope, receive, send)
-            elif not self._any_host and not _is_address(headers.get(b"host", b"localhost")):
-                return await self._refuse("host", "Host", scope, receive, send)
-        return await self._app(scope, receive, send)
+        refusal = self.refusal(scope) if scope["type"] == "http" and scope["path"] not in self._open else None
+        await (refusal or self._app)(scope, receive, send)
 
-    async def _refuse(self, reason: str, field: str, scope: Scope, receive: Receive, send: Send) -> None:
+    def refusal(self, scope: Scope) -> Response | None:
+        """Return the answer of a request that is refused, and count it; a scope that is admitted has its ``holder``."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if self._tokens is None:
+            is_foreign = not self._any_host and not _is_address(headers.get(b"host", b"localhost"))
+            reason, field = ("host" if is_foreign else None), "Host"
+        else:
+            reason, field = (None if _is_page(scope["path"]) else _lack(scope, headers, self._tokens)), "Authorization"
+        if reason is None:
+            return None
         response = problem(reason, field=field)
         self._on_refused(response.status_code, str((scope.get("client") or ["unknown"])[0]))
-        await response(scope, receive, send)
+        return response
 
 
 def _lack(scope: Scope, headers: dict[bytes, bytes], tokens: Tokens) -> str | None:

@@ -21,7 +21,7 @@ from neardup_workers.doing.http.access.guard import holder_of
 
 # What ``log_requests`` may be -> the least status that has a line.
 LEVELS = {"off": 1000, "errors": 500, "refused": 400, "all": 0}
-_HEADER = b"x-request-id"
+HEADER = b"x-request-id"
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # What stands behind these names a document or a source.
 _NAMING = ("/v1/documents/", "/v1/sources/")
@@ -35,6 +35,12 @@ def shown_path(path: str) -> str:
     """
     begin = next((one for one in _NAMING if path.startswith(one)), None)
     return path if begin is None else f"{begin}*"
+
+
+def name_of(scope: Scope) -> bytes:
+    """Return the id of a request."""
+    given = dict(scope["headers"]).get(HEADER, b"")
+    return given if _ID.fullmatch(given) else hexlify(os.urandom(8))
 
 
 class RequestLog:
@@ -53,15 +59,14 @@ class RequestLog:
         """Pass a request on, and say how it went."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        given = dict(scope["headers"]).get(_HEADER, b"")
-        name = given if _ID.fullmatch(given) else hexlify(os.urandom(8))
+        name = name_of(scope)
         started, status, size = time.perf_counter(), 0, 0
 
         async def sent(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), (_HEADER, name)]}
+                message = {**message, "headers": [*message.get("headers", ()), (HEADER, name)]}
             else:
                 size += len(message.get("body", b""))
             await send(message)
@@ -69,15 +74,17 @@ class RequestLog:
         try:
             await self._app(scope, receive, sent)
         finally:
-            if (status or 500) >= self._least:
-                self._say(scope, name.decode(), status, size, time.perf_counter() - started)
+            self.say(scope, name, status, size, time.perf_counter() - started)
 
-    def _say(self, scope: Scope, name: str, status: int, size: int, seconds: float) -> None:
+    def say(self, scope: Scope, name: bytes, status: int, size: int, seconds: float) -> None:
+        """Write the line of a request that has ended, if it has one; status 0 without an answer."""
+        if (status or 500) < self._least:
+            return
         holder = holder_of(scope)
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": "error" if not 0 < status < 500 else "warning" if status >= 400 else "info",
-            "request": name,
+            "request": name.decode(),
             "client": (scope.get("client") or [None])[0],
             "token": None if holder is None else holder.name,
             "method": scope["method"],
