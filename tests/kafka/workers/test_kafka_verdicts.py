@@ -48,7 +48,7 @@ def check_verdicts(world: World) -> dict[int, list[dict[str, Any]]]:
 
 def check(world: World) -> None:
     """The verdicts equal the model's, each once and in order; ``documents.unique`` holds the kept documents, byte for
-    byte.
+    byte, with the headers of their traces.
     """
     found, sent = check_verdicts(world), world.records(world.topics.documents)
     kept = {
@@ -57,8 +57,8 @@ def check(world: World) -> None:
         for line in lines
         if line["status"] in ("original", "update", "removed")
     }
-    unique = [record[2:6] for record in world.records(world.topics.unique)]
-    assert unique == [record[2:6] for record in sent if (record.partition, record.offset) in kept]
+    unique = [(*record[2:6], record.headers[:-1]) for record in world.records(world.topics.unique)]
+    assert unique == [record[2:] for record in sent if (record.partition, record.offset) in kept]
 
 
 def statuses(world: World) -> dict[tuple[int, int], str]:

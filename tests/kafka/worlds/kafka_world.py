@@ -40,6 +40,9 @@ OF_WORKERS = {"committed_timeout_seconds": 1.5}
 # What each role reads, and what its group commits to.
 READS = {SIGN: "documents", MATCH: "signed", LINK: "signed", FILTER: "verdicts"}
 
+# Headers of every document: its place in a trace of the producer.
+TRACE = (("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ("tracestate", b"vendor=1"))
+
 
 def stories(count: int) -> list[Document]:
     """Documents with distinct contents; a third of them are near-duplicates of an earlier one."""
@@ -97,11 +100,11 @@ class World:
         self.send([(str(row["id"]).encode(), orjson.dumps(row)) for row in rows], timestamp_ms)
 
     def send(self, messages: Sequence[tuple[bytes | None, bytes | None]], timestamp_ms: int | None = None) -> None:
-        """Commit keys and values to the topic of documents."""
+        """Commit keys and values to the topic of documents, in the context of a trace."""
         self.producer.begin()
         for key, value in messages:
             partition = partition_of_key(key or b"", self.settings.documents_partitions)
-            self.producer.send(Message(self.topics.documents, partition, value, key, timestamp_ms))
+            self.producer.send(Message(self.topics.documents, partition, value, key, timestamp_ms, TRACE))
         self.producer.flush()
         self.producer.commit()
 
