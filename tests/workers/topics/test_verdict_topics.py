@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 
 import numpy as np
 import orjson
@@ -203,20 +204,22 @@ def test_tail_prints_each_verdict_of_a_record() -> None:
     assert output.getvalue() == b"".join(b'{"partition":0,"offset":%d}\n' % offset for offset in (0, 1, 3))
 
 
-@pytest.mark.parametrize("kind", ["links", "originals", "sources", "verdicts"])
+@pytest.mark.parametrize("kind", ["signed", "links", "originals", "sources", "verdicts"])
 def test_a_lost_topic_is_not_made_empty_next_to_records(kind: str) -> None:
-    """The command ends with a code of its own, unless an empty topic is wanted."""
+    """The command ends with a code of its own, unless an empty topic is wanted; a new ``signed`` needs new links."""
     settings = settings_of(verdicts=True)
     bench, topics = Bench(verdicts=True), names_of(settings).topics
     transport = MemoryTransport(bench.cluster)
-    other = {"links": topics.signed}.get(kind, topics.clusters)
+    other = {"links": topics.signed, "signed": topics.links}.get(kind, topics.clusters)
     del bench.cluster._topics[getattr(topics, kind)]
     fail_if_lost(transport, settings)
     bench.cluster.append(other, 0, b"1", b"1", None)
     with pytest.raises(Failure, match=f"^{getattr(topics, kind)} is missing, and {other} ") as failure:
         fail_if_lost(transport, settings)
     assert failure.value.code == Exit.LOST
-    fail_if_lost(transport, settings.model_copy(update={"allow_gap": True}))
+    settings = settings.model_copy(update={"allow_gap": True})
+    with pytest.raises(Failure, match=f"or delete {topics.links}, too") if kind == "signed" else nullcontext():
+        fail_if_lost(transport, settings)
 
 
 def test_verdicts_can_begin_next_to_a_log_with_records() -> None:

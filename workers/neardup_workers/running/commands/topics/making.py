@@ -85,10 +85,9 @@ def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:
     """Raise ``Failure`` if a topic is missing although others that are made and written with it have records.
 
     An empty topic in its place would hide that its records are lost: a role that goes on from its committed offsets
-    finds nothing. With ``settings.allow_gap`` it is made.
+    finds nothing. With ``settings.allow_gap`` it is made, but no ``signed`` next to ``links`` of another one: a linker
+    would take its rows for matched.
     """
-    if settings.allow_gap:
-        return
     topics = names_of(settings).topics
     wanted = {plan.name for plan in topic_plans(settings)}
     for written_together in (
@@ -101,12 +100,18 @@ def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:
                 used += [name] if any(end for _, end in transport.bounds(name, written=True).values()) else []
             except UnknownTopicError:
                 missing.append(name)
-        if missing and used:
+        remedy = (
+            f"delete {topics.links}, too, which names rows of the log that is gone, and run this command again; then "
+            "neardup topics replay signs the window again"
+            if topics.signed in missing
+            else "make it empty with --set allow_gap=true and start the workers with --allow-gap --from earliest"
+        )
+        if missing and used and (topics.signed in missing or not settings.allow_gap):
             raise Failure(
                 Exit.LOST,
                 f"{', '.join(sorted(missing))} is missing, and {', '.join(sorted(used))} of the same generation has "
                 "records: what stood in it is lost, and no topic was made; begin a new generation (another seed, for "
-                "instance), or make it empty with --set allow_gap=true and start the workers with --allow-gap",
+                f"instance), or {remedy}",
             )
 
 
