@@ -151,7 +151,6 @@ class Clusters:
         places = parse_places([key.decode() for key in known])
         clusters = _decode(known.values(), separate=self._separate)
         self._clusters = dict(zip(places.tolist(), clusters, strict=True))
-        self._by_id = None
         at = found_at(decided.verdicts.originals, decided.rows.places)
         is_known = at >= 0
         decided = decided._replace(
