@@ -2,20 +2,18 @@
 
 A declaration is a text: ``"const u8[], i64[,], f64, (i64, bool), Items"``. These are an array of bytes that is only
 read, a matrix, a number, a tuple, and a named tuple: the one that the kernel's module knows by this name, or else the
-only one of the name. Its fields are annotated: ``npt.NDArray[np.int64]`` has one dimension, and
-``Annotated[npt.NDArray[np.int64], "[,]"]`` two; ``Annotated[Tables, "const"]`` are tables that are only read.
+only one of the name. Its annotations say its fields (``neardup.machine.memory.tuple_type``).
 """
 
 from __future__ import annotations
 
 import re
-import typing
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-import numpy as np
 from numba.core import types
+
+from neardup.machine.memory import read_only, tuple_type
 
 # A word of a declaration -> the type.
 NUMBERS = {
@@ -24,7 +22,6 @@ NUMBERS = {
        for bits in (8, 16, 32, 64) if (kind, bits) not in (("f", 8), ("f", 16))},
 }  # fmt: skip
 _WORDS = {kind: word for word, kind in NUMBERS.items()}
-_OF_PYTHON = {int: types.int64, float: types.float64, bool: types.boolean}
 _TOKEN = re.compile(r"const\b|[\w.]+|\[,*\]|[(),]")
 
 
@@ -86,8 +83,8 @@ def _listed(tokens: list[str], names: dict[str, Any], closing: str | None) -> It
             if tokens and tokens[0].startswith("["):
                 kind = types.Array(kind, len(tokens.pop(0)) - 1, "C")
         else:
-            kind = _tuple_type(_named_tuple(token, names))
-        yield _read_only(kind) if is_const else kind
+            kind = tuple_type(_named_tuple(token, names))
+        yield read_only(kind) if is_const else kind
         if tokens and tokens[0] == ",":
             tokens.pop(0)
 
@@ -100,37 +97,6 @@ def _named_tuple(name: str, names: dict[str, Any]) -> type:
     if len(found) != 1:
         raise ValueError(f"{name} is the name of {len(found)} named tuples: {found}")
     return found[0]
-
-
-@cache
-def _tuple_type(kind: type) -> Any:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return types.NamedTuple(tuple(_field_type(hints[name]) for name in kind._fields), kind)  # type: ignore[attr-defined]
-
-
-def _field_type(hint: Any) -> Any:
-    """The type of a field by its annotation."""
-    if typing.get_origin(hint) is typing.Annotated:
-        inside, how = typing.get_args(hint)
-        kind = _field_type(inside)
-        return _read_only(kind) if how == "const" else kind.copy(ndim=len(how) - 1)
-    if typing.get_origin(hint) is np.ndarray:
-        ((number,),) = [typing.get_args(one) for one in typing.get_args(hint)[1:]]
-        return types.Array(NUMBERS["bool"] if number is np.bool_ else getattr(types, number.__name__), 1, "C")
-    if hasattr(hint, "_fields"):
-        return _tuple_type(hint)
-    return _OF_PYTHON.get(hint) or getattr(types, hint.__name__)
-
-
-def _read_only(kind: Any) -> Any:
-    """A type whose arrays are only read."""
-    if isinstance(kind, types.Array):
-        return kind.copy(readonly=True)
-    if isinstance(kind, types.NamedTuple):
-        return types.NamedTuple(tuple(map(_read_only, kind.types)), kind.instance_class)
-    if isinstance(kind, types.BaseTuple):
-        return types.BaseTuple.from_types(tuple(map(_read_only, kind.types)))
-    return kind
 
 
 def _word(kind: Any) -> str:

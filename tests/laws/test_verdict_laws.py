@@ -17,8 +17,9 @@ from neardup.pairs.comparing import compared, comparing_limits
 from neardup.pairs.pair_rule import compares_directly
 from neardup.pairs.window_message import WireError
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.decisions import Decisions, VerdictLimits
+from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.kept import Holdings
+from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.saved import decode, encode, held_of
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."

@@ -153,7 +153,7 @@ def primitive(instructions: Instructions, returns: Any, **kinds: Any) -> Callabl
     """
 
     def of(model: Kernel) -> Kernel:
-        made = Primitive(_intrinsic(model, instructions, returns, kinds), inlined(model))
+        made = Primitive(intrinsic_of(model, instructions, returns, kinds), inlined(model))
         PRIMITIVES[model.__name__] = made
         return made.model if made.model and runs_as_model(model.__name__) else made.machine
 
@@ -165,14 +165,14 @@ def without_model(instructions: Instructions, returns: Any, **kinds: Any) -> Cal
     body: its docstring and its arguments count."""
 
     def of(function: Kernel) -> Kernel:
-        made = Primitive(_intrinsic(function, instructions, returns, kinds), None)
+        made = Primitive(intrinsic_of(function, instructions, returns, kinds), None)
         PRIMITIVES[function.__name__] = made
         return made.machine
 
     return of
 
 
-def _intrinsic(function: Kernel, instructions: Instructions, returns: Any, kinds: dict[str, Any]) -> Kernel:
+def intrinsic_of(function: Kernel, instructions: Instructions, returns: Any, kinds: dict[str, Any]) -> Kernel:
     """Return what numba calls to get the type and the code of a primitive for the types of some arguments."""
     if BUILT:
         return function

@@ -50,17 +50,17 @@ def newest_version(table: BandTable, items: Items) -> int:
 
 def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """The stored half of the content hashes of slots of the window, ``uint64[m]``."""
-    return table.store.contents[table._indices(slots)]
+    return table.store.contents[table._slots.at(slots)]
 
 
 def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The times of slots of the window in microseconds; an item without a time has the stream time of its arrival."""
-    return table.store.times[table._indices(slots)]
+    return table.store.times[table._slots.at(slots)]
 
 
 def removed(table: BandTable, slot: int) -> bool:
     """Whether a slot of the window was removed."""
-    return bool(table.store.flags[table._indices(np.array([slot]))[0]] & REMOVED)
+    return bool(table.store.flags[table._slots.at(np.array([slot]))[0]] & REMOVED)
 
 
 def is_full(table: BandTable) -> bool:
@@ -70,13 +70,13 @@ def is_full(table: BandTable) -> bool:
     state = store.state
     items, size = table.documents, int(state[LIVE_BYTES])
     if len(store.before) and items:
-        items, size = state[[STREAM_ITEMS, STREAM_BYTES]] - store.before[table._indices(np.array([table.oldest]))[0]]
+        items, size = state[[STREAM_ITEMS, STREAM_BYTES]] - store.before[table._slots.at(np.array([table.oldest]))[0]]
     return bool(state[EVICTED] or 2 * items + _SPARSE > limits.items or 2 * size > limits.bytes)
 
 
 def superseded(table: BandTable, slot: int) -> bool:
     """Whether a newer copy has replaced a slot of the window in its buckets."""
-    return bool(table.store.flags[table._indices(np.array([slot]))[0]] & SUPERSEDED)
+    return bool(table.store.flags[table._slots.at(np.array([slot]))[0]] & SUPERSEDED)
 
 
 def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
@@ -113,7 +113,7 @@ def bucket_lengths(table: BandTable, items: int) -> npt.NDArray[np.int64]:
     ``bucket_candidates`` of the limits.
     """
     first = max(table.oldest, table.slot_end - items)
-    out = np.empty(table.posting_end - table._first_posting(first), np.int64)
+    out = np.empty(table.posting_end - int(views.posting_of(table.store, first, table._base)), np.int64)
     count = views.bucket_lengths(table.store, first, table.limits.bucket_candidates, table._base, out)
     return out[:count]
 

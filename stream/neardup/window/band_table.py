@@ -28,6 +28,7 @@ import numpy.typing as npt
 from neardup.documents.ids import strings_at
 from neardup.errors import CapacityError
 from neardup.features.tokens.rarity import Rarity
+from neardup.machine.memory import Kept
 from neardup.window import step, views
 from neardup.window.chains import (
     BUDGET_REACHED,
@@ -104,10 +105,8 @@ class BandTable:
     """
 
     def __init__(self, width: int, limits: Limits, *, is_shard: bool = False, rarity: Rarity | None = None) -> None:
-        assert min(limits.window, limits.lateness) >= 0, limits
-        assert min(limits.items, limits.bytes, limits.bucket_candidates, limits.probe_candidates, limits.copies) >= 1, (
-            limits
-        )
+        counts = limits.items, limits.bytes, limits.bucket_candidates, limits.probe_candidates, limits.copies
+        assert min(limits.window, limits.lateness) >= 0 < min(counts), limits
         self.limits = limits
         self._width, self._is_shard, self._rarity = width, is_shard, rarity
         bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS, LINK_PAGE_BITS
@@ -138,9 +137,9 @@ class BandTable:
         )
         self.room = np.empty(width, np.uint8)  # for the fixed part of an item that lies on two pages
         self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
-        self._epoch = 1
+        self._kept = Kept[views.Table](views.keep_table)
+        self._epoch, self._base = 1, 0
         self._is_open, self._before = False, state.copy()
-        self._base = 0
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
         self._room = np.zeros(4, np.int64)  # the ends of slots, postings, bytes and links for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
@@ -211,13 +210,16 @@ class BandTable:
             self.store.seen[:] = 0
             self._epoch = 1
         epoch, self._epoch = self._epoch, self._epoch + n  # if the run fails, the next batch must not read its marks
+        limits, kept = limits or self.limits, self._kept
         done: list[Candidates] = []
         left, asked = candidates_max, -1
         while left > 0:
+            table = kept.value
+            if table is None or table[0] is not self.store or table[1] is not limits or table[2] is not self._work:
+                kept.renew(views.Table(self.store, limits, self._work))
             first, why, segment, found, self.oldest, self.slot_end = step.run(
-                self.store, limits or self.limits, items, self._work, self._room, first, probe, add, epoch,
-                self._base, left, settled, self._is_shard,
-            )  # fmt: skip
+                kept.address, items, self._room, first, probe, add, epoch, self._base, left, settled, self._is_shard
+            )
             if why == FINISHED:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]
@@ -225,8 +227,7 @@ class BandTable:
                 assert asked < first, "there is no room after it was made"
                 self._reserve(items, asked := first, hides=self.oldest < settled, add=add)
             elif why == HEADS_FULL:
-                heads = add_pages(self.store.heads, segment, longest)
-                self.store = self.store._replace(heads=heads)
+                self._add_pages(segment, longest)
             elif why == JOURNAL_FULL:
                 self._work = self._work._replace(journal=grown_journal(self._work.journal, longest))
             elif why == CANDIDATES_FULL:
@@ -259,7 +260,7 @@ class BandTable:
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
         lengths = self.store.ragged_lengths
-        return lengths[self._indices(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
+        return lengths[self._slots.at(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
 
     def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
@@ -271,7 +272,7 @@ class BandTable:
 
     def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The numbers of slots of the window in the stream: how many items came before each, ``int64[m]``."""
-        return self.store.before[self._indices(slots), 0] if self._is_shard else slots
+        return self.store.before[self._slots.at(slots), 0] if self._is_shard else slots
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
@@ -331,8 +332,7 @@ class BandTable:
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or divide the stream into more shards"
             )
-        self._must_grow |= self._slots.extend(slot_end + slots)
-        self._must_grow |= self._postings.extend(postings)
+        self._must_grow |= self._slots.extend(slot_end + slots) | self._postings.extend(postings)
         self._must_grow |= self._bytes.extend(byte_end + size) | self._links.extend(link_end)
         has_first = len(items.payloads) and not len(self.store.payloads)
         if self._must_grow or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
@@ -341,7 +341,13 @@ class BandTable:
         postings_end = min(self._postings.end, self._base + POSTINGS_MAX)
         self._room[:] = self._slots.end, postings_end, self._bytes.end, self._links.end
 
+    def _add_pages(self, segment: int, keys: int) -> None:
+        """Widen a segment of the heads for an item with so many keys."""
+        self._kept.value = None
+        self.store = self.store._replace(heads=add_pages(self.store.heads, segment, keys))
+
     def _grow(self, items: Items) -> None:
+        self._kept.value = None
         slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
         for array in views.slot_arrays(self.store):
             grow(array, slots)
@@ -375,6 +381,7 @@ class BandTable:
     def expect(self, items: int) -> None:
         """Make room for the heads of so many items in all, between two steps, if each has as many as those that are
         there: so a replay moves heads seldom."""
+        self._kept.value = None
         heads = grown(self.store.heads, items / self.documents, self._base, self.posting_end)
         self.store = self.store._replace(heads=heads)
 
@@ -382,17 +389,11 @@ class BandTable:
         """Rebuild the segment whose last rebuild is long ago; see ``heads``."""
         segment = self._sweep_next
         while rebuild(self.store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
-            self.store = self.store._replace(heads=add_pages(self.store.heads, segment, 0))
+            self._add_pages(segment, 0)
         self._swept[segment], self._sweep_next = end, (segment + 1) % SEGMENTS
         self._sweep_after = self._swept.item(self._sweep_next) + _SWEEP_POSTINGS
 
-    def _first_posting(self, slot: int) -> int:
-        return int(views.posting_of(self.store, slot, self._base))
-
     def _read(self, slots: npt.NDArray[np.int64], skipped: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         out = np.empty(int(starts[-1]), np.uint8)
-        views.gather_bytes(self.store, self._indices(slots), skipped, starts, out)
+        views.gather_bytes(self.store, self._slots.at(slots), skipped, starts, out)
         return out
-
-    def _indices(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return self._slots.at(slots)

@@ -72,7 +72,7 @@ from neardup.window.counters import (
     VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
-from neardup.window.views import lacks_room
+from neardup.window.views import lacks_room, table_at
 from neardup.window.walks import probe, unlink
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -89,12 +89,14 @@ def begin(state, counts, before):
     return state[POSTING_END]
 
 
-@kernel("Store, Limits, const Items, Work, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
-def run(store, limits, items, work, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
-    """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; ``StepOptions`` says
-    what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop stopped, the segment of the
-    heads that is full (``NONE``: no segment), how many candidates it found, the oldest slot and the end of the slots.
+@kernel("i64, const Items, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
+def run(table, items, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+    """Process items from ``first`` on, in the ``Table`` at an address, until ``work.found`` holds ``candidates_max``
+    candidates; ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why the
+    loop stopped, the segment of the heads that is full (``NONE``: no segment), how many candidates it found, the oldest
+    slot and the end of the slots.
     """
+    store, limits, work = table_at(table)
     options = StepOptions(
         probe, add, np.uint32(epoch), base, candidates_max, settled, is_shard, room[0], room[1], room[2], room[3]
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.lanes import copy_range
+from neardup.machine.memory import put, reader_of
 from neardup.window.chains import (
     BYTE_PAGE_BITS,
     COPIED,
@@ -18,17 +21,35 @@ from neardup.window.chains import (
     REMOVAL,
     UNTIMED,
     Store,
+    Work,
     byte_index,
     first_posting,
     links_before,
     older,
     slot_index,
 )
-from neardup.window.counters import BYTE_END, LINK_END, OLDEST, POSTING_END, SLOT_END
+from neardup.window.counters import BYTE_END, LINK_END, OLDEST, POSTING_END, SLOT_END, Limits
 from neardup.window.heads import NONE, PAGE
 
 # The length of an id stands in 16 bits.
 ID_BYTES_MAX = (1 << 16) - 1
+
+
+class Table(NamedTuple):
+    """What ``run`` reads and writes of a table, besides its items."""
+
+    store: Store
+    limits: Limits
+    work: Work
+
+
+table_at = reader_of(Table)
+
+
+@kernel("Table, i64", locked=True, direct=True)
+def keep_table(table, address):
+    """Write a table for ``table_at``."""
+    put(table, address)
 
 
 def slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
+from neardup.window import views
 from neardup.window.band_table import POSTINGS_MAX, BandTable
 from neardup.window.chains import CONTENT, REMOVED, first_posting, older, slot_of
 from neardup.window.counters import POSTING_END
@@ -36,7 +37,7 @@ def window_of(table: BandTable) -> Window:
     """The window of a table; no step may be open."""
     slots = np.arange(table.oldest, table.slot_end)
     store, base = table.store, table._base
-    keys, indices = np.zeros(len(slots), np.uint64), table._indices(slots)
+    keys, indices = np.zeros(len(slots), np.uint64), table._slots.at(slots)
     _content_keys(store, table.oldest, base, keys)
     contents = np.stack([keys, store.contents[indices]], axis=1)
     return Window(slots, contents, store.times[indices], (store.flags[indices] & REMOVED) != 0)
@@ -53,7 +54,7 @@ def bound(table: BandTable, bytes_max: int, items_max: int) -> None:
         bytes_max: the memory of the window; a batch may pass it until the next call.
         items_max: documents of the window at most, however small they are.
     """
-    postings = table.posting_end - table._first_posting(table.oldest)
+    postings = table.posting_end - int(views.posting_of(table.store, table.oldest, table._base))
     part = max(table.memory_bytes()[0] / bytes_max, 2 * postings / POSTINGS_MAX)
     items = items_max if part < 1 else min(items_max, max(1, int(table.documents / part)))
     table.limits = table.limits._replace(items=items)

@@ -24,7 +24,7 @@ from neardup.machine.closure import closure_key
 from neardup.machine.kernels import hashing
 
 NAMES = ("neardup.machine.kernels.hashing.seed_of", "neardup.machine.kernels.hashing.hash_strings",
-         "neardup.features.texts.raw_texts._find", "neardup.window.step.run")  # fmt: skip
+         "neardup.features.texts.raw_texts._find", "neardup.window.views.keep_table")  # fmt: skip
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
@@ -98,9 +98,9 @@ def test_what_is_not_declared_is_refused(made: Any) -> None:
 
 
 def test_a_kernel_of_nested_tuples_counts_its_fields(made: Any) -> None:
-    """The kernel of the table has the most; a tuple with too few fields is refused."""
-    with pytest.raises(TypeError, match="run was not compiled for"):
-        built(made, NAMES[3])((), (), (), (), np.zeros(4, np.int64), 0, True, True, 0, 0, 0, 0, False)
+    """The table has the most; a tuple with too few fields is refused."""
+    with pytest.raises(TypeError, match="keep_table was not compiled for"):
+        built(made, NAMES[3])(((), (), ()), 0)
 
 
 def test_an_unknown_entry_or_a_file_that_is_none_is_refused(made: Any, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_ids_may_be_empty_or_long(seed: int) -> None:
         kept = (kept + names)[-40:]
         slots = np.arange(table.store.state[OLDEST], table.store.state[SLOT_END])
         assert table.ids(slots) == kept
-        for index in table._indices(slots[:1]).tolist():  # the page of the oldest id is the first that is kept
+        for index in table._slots.at(slots[:1]).tolist():  # the page of the oldest id is the first that is kept
             assert table._bytes._first == table.store.id_starts[index] >> BYTE_PAGE_BITS
     for name in set(kept):
         table.begin()

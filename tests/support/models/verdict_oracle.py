@@ -24,9 +24,10 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import Decider, verdict_limits
-from neardup.stories.verdicts.decisions import NOTHING_FOUND, VerdictLimits
+from neardup.stories.verdicts.decisions import NOTHING_FOUND
 from neardup.stories.verdicts.fields import NOTHING_NEW, verdicts_of
 from neardup.stories.verdicts.records import STORY_BYTES
+from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL
 from neardup.stories.verdicts.rule import arrivals_of as columns_of
 from neardup.stories.verdicts.stories import HOLDS

@@ -29,7 +29,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import rule, saved
-from neardup.stories.verdicts.decisions import NOTHING_FOUND, Compare, Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.decisions import NOTHING_FOUND, Compare, Decisions, Found
 from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
@@ -43,7 +43,7 @@ from neardup.stories.verdicts.kept import (
     with_rows,
 )
 from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
-from neardup.stories.verdicts.row_columns import GONE, NONE
+from neardup.stories.verdicts.row_columns import GONE, NONE, VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, NO_ARRIVALS, REMOVAL, Arrivals, arrivals_of
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step

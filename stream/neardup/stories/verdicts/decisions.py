@@ -21,36 +21,36 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from neardup.machine.compile import kernel
+from neardup.machine.memory import Kept, put, reader_of
 from neardup.stories.verdicts import records, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
-    CUT,
     END,
     ENDED,
-    ENTRIES_MIN,
-    EVICTED,
     FIRST,
     FIRST_TIME,
     FREE,
     ID_ENTRIES,
     IGNORED,
-    LATE,
     MARK_ENTRIES,
     RECORDS,
     STEP,
     STREAM_TIME,
+    Columns,
+    VerdictLimits,
 )
 from neardup.stories.verdicts.rule import Arrivals
 from neardup.stories.verdicts.saved import Held, Saved, SavedRows
-from neardup.window import NO_WINDOW, Limits
+from neardup.window import NO_WINDOW
 from neardup.window.pages import Pages, grow
 
 # Ended stories are collected when there are more, and more than half of all.
@@ -86,35 +86,31 @@ class _Pairs(NamedTuple):
     similarities: npt.NDArray[np.float32]
 
 
-_new_pairs = functools.partial(tuple.__new__, _Pairs)  # a call of ``_Pairs`` takes three times as long
-
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
 # ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 4]``.
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 
-class VerdictLimits(NamedTuple):
-    """What verdicts depend on besides the documents.
+class _Deciding(NamedTuple):
+    columns: Columns
+    rules: VerdictLimits
+    arrivals: Arrivals
+    verdicts: Verdicts
 
-    Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
-    lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``. If
-    ``novel``, a pair does not say that a document repeats another one: it is compared with every content of the stories
-    that its pairs lead to. The first ``anchors`` contents of a story never leave it.
-    """
 
-    window: int
-    lateness: int
-    rows: int
-    by_content: bool = True
-    story_age: int = _NO_WINDOW
-    story_bytes: int = _NO_WINDOW
-    novel: bool = False
-    anchors: int = 1
+_deciding_at = reader_of(_Deciding)
+_new_pairs = functools.partial(tuple.__new__, _Pairs)  # a call of ``_Pairs`` takes three times as long
 
-    @classmethod
-    def of(cls, limits: Limits, **values: Any) -> VerdictLimits:
-        """The limits of verdicts about the documents of a table with these limits; ``values`` are those of stories."""
-        return cls(limits.window, limits.lateness, limits.items, limits.by_content, **values)
+
+@kernel("_Deciding, i64", locked=True, direct=True)
+def _keep(deciding, address):
+    put(deciding, address)
+
+
+@kernel("i64, _Pairs, Comparing, i64, i64", direct=True)
+def _decide(deciding, pairs, comparing, first, end):
+    columns, rules, arrivals, verdicts = _deciding_at(deciding)
+    return rule.decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end)
 
 
 class Decisions:
@@ -132,6 +128,7 @@ class Decisions:
         self._columns = row_columns.empty(self._pages.map, records.empty())
         # No pairs and no results of as many arrivals as came last.
         self._no_pairs, self._comparing = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
+        self._kept = Kept[_Deciding](_keep)
         self._is_open, self._before = False, self._columns.state.copy()
         self._room = 0  # for so many rows there is room for certain
         self.first = self.end = self.more = 0
@@ -148,7 +145,8 @@ class Decisions:
         to, stories that the limit of bytes ended; and the stories that are held."""
         state = self._columns.state
         held = int(state[RECORDS] - state[FREE] - state[ENDED])
-        return {"late": int(state[LATE]), "cut": int(state[CUT]), "evicted": int(state[EVICTED]), "stories": held}
+        late, cut, evicted = state[[row_columns.LATE, row_columns.CUT, row_columns.EVICTED]].tolist()
+        return {"late": late, "cut": cut, "evicted": evicted, "stories": held}
 
     def begin(self) -> None:
         """Open a step."""
@@ -185,16 +183,17 @@ class Decisions:
             self._comparing = self._comparing._replace(
                 usable=compare is not None, starts=starts, against=np.empty(n, np.int64)
             )
-        pairs, comparing = self._no_pairs, self._comparing
+        pairs, comparing, kept = self._no_pairs, self._comparing, self._kept
         if len(found.rows):
             pairs = _new_pairs((rule.starts_of(found.rows, n), found.numbers, found.similarities))
+        was = kept.value
+        if was is None or was[0] is not self._columns or was[2] is not arrivals or was[3] is not verdicts:
+            kept.renew(_Deciding(self._columns, self._rules, arrivals, verdicts))
         at, block_end = first, first
         while at < end:
             if at == block_end:
                 comparing, block_end = self._comparing, min(end, at + _AHEAD_MAX)
-            at, self.end, more = rule.decide(
-                self._columns, self._rules, arrivals, pairs, comparing, verdicts, at, block_end
-            )
+            at, self.end, more = _decide(kept.address, pairs, comparing, at, block_end)
             self.more += more
             if at < block_end:
                 assert compare is not None, "a document waits for comparisons that cannot be made"
@@ -370,7 +369,7 @@ class Decisions:
         self._room = min(self._pages.end - self.end, len(story.records) - stored, *of_maps)
 
     def _grow(self, rows: int, story_room: int) -> None:
-        columns = self._columns
+        columns, self._kept.value = self._columns, None
         end = int(columns.state[END])
         self._pages.extend(end + rows)
         size = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
@@ -385,7 +384,7 @@ class Decisions:
         used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
         if 4 * used > 3 * len(columns.content_map):
             live = end - int(columns.state[FIRST]) + rows
-            self._fill_maps(max(ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
+            self._fill_maps(max(row_columns.ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
 
     def _fill_maps(self, entries: int) -> None:
         self._columns = self._columns._replace(

@@ -2,19 +2,18 @@
 
 *Rows* are decided documents, numbered in order of arrival. A row belongs to a story (``stories``). The first row of a
 story has no record of it until a second one joins: ``stories`` of the row is ``NONE``, and ``clusters`` its own place.
-A late row is stored for its number alone: no map leads to it. ``rules`` of the functions are the ``VerdictLimits`` of
-``decisions``.
+A late row is stored for its number alone: no map leads to it. ``rules`` of the functions are the ``VerdictLimits``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
-from neardup.window import NO_TIME, NO_WINDOW
+from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.pages import index_at
 
 # No row, no story; the story of a row that has ended and whose record is gone.
@@ -34,6 +33,30 @@ STATE_FIELDS = 19
 IS_OTHER, IS_KEPT, IS_LATE = range(3)
 # ``begun`` of a row whose id began no story up to it.
 NOT_BEGUN = np.uint32(0xFFFFFFFF)
+
+
+class VerdictLimits(NamedTuple):
+    """What verdicts depend on besides the documents.
+
+    Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
+    lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``. If
+    ``novel``, a pair does not say that a document repeats another one: it is compared with every content of the stories
+    that its pairs lead to. The first ``anchors`` contents of a story never leave it.
+    """
+
+    window: int
+    lateness: int
+    rows: int
+    by_content: bool = True
+    story_age: int = int(NO_WINDOW)
+    story_bytes: int = int(NO_WINDOW)
+    novel: bool = False
+    anchors: int = 1
+
+    @classmethod
+    def of(cls, limits: Limits, **values: Any) -> VerdictLimits:
+        """The limits of verdicts about the documents of a table with these limits; ``values`` are those of stories."""
+        return cls(limits.window, limits.lateness, limits.items, limits.by_content, **values)
 
 
 class Stories(NamedTuple):

@@ -192,7 +192,7 @@ def _start(rows, starts):
         starts[i] = at
 
 
-@kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64, i64", direct=True)
+@inlined
 def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
     """Decide arrivals from ``first`` to ``end``, in their order; see the module for the rule.
 

@@ -15,7 +15,7 @@ from neardup.pairs.shards import Growth
 from neardup.pairs.window_message import WireError
 from neardup.schemes.config import Config
 from neardup.stories.sources.ledger import SOURCES_MAX
-from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.state import LinkState
