@@ -17,7 +17,8 @@ _RULE = "documents are an iterable of neardup.Document; process_table takes tabl
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, in lists of their own. An exception
     of the iterable comes after the documents before it."""
-    check_type(documents, Iterable, _RULE)
+    if type(documents) is not list:
+        check_type(documents, Iterable, _RULE)
     chunk: list[Document] = []
     characters = 0
     try:

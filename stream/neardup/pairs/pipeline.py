@@ -106,8 +106,15 @@ class Matcher:
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs."""
-        parts = [*self.slices(batch, probe=probe, add=add)]
-        return parts[0].matches if len(parts) == 1 else joined([part.matches for part in parts])
+        rows = self._rows(batch)
+        items = self._items(rows)
+        part = self._slice(rows, items, 0, probe, add)
+        parts = [part.matches]
+        while part.end != len(items.times):
+            part = self._slice(rows, items, part.end, probe, add)
+            parts.append(part.matches)
+        self._used = rows if rows.again else None
+        return parts[0] if len(parts) == 1 else joined(parts)
 
     def slices(
         self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
@@ -121,8 +128,7 @@ class Matcher:
         ``candidates_max``, and is matched when the caller asks for it. An empty batch is one slice. With ``leads`` a
         slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
-        used, self._used = self._used, None  # a call before the last slice makes its own
-        rows = stream_rows(batch, self.config, removals, references, used)
+        rows = self._rows(batch, removals, references)
         self._own = rows if rows.again and removals is None else None
         return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
@@ -131,25 +137,43 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        shard = self.shard
-        items = rows.items if shard is WHOLE_STREAM else rows.items_of(shard, by_content=self.scheme.by_content)
-        table, size, end, settled = self.table, len(items.times), first, shard.settled if shard.grown else 0
-        find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
+        items = self._items(rows)
         while True:
-            shared = shard.fewest(table.oldest) if shard.grown else shard.of, table.limits
-            if shared != self._shared:
-                table.limits = shared_limits(self._limits, *shared)
-                self._shared = shared[0], table.limits
-            candidates = find(
-                items, probe=probe, add=add, first=end, candidates_max=candidates_max, settled=settled
-            )  # fmt: skip
-            end = candidates.end
-            is_any = len(candidates.items) > 0
-            yield self._judged(rows, candidates, leads=leads, is_named=named) if is_any else _nothing(end)
-            if end == size:
+            part = self._slice(rows, items, first, probe, add, candidates_max, leads, named)
+            yield part
+            first = part.end
+            if first == len(items.times):
                 if rows is self._own:
                     self._used, self._own = rows, None
                 return
+
+    def _rows(
+        self, batch: Batch, removals: npt.NDArray[np.bool_] | None = None,
+        references: npt.NDArray[np.bool_] | None = None,
+    ) -> StreamRows:  # fmt: skip
+        """The rows of a batch, in the room of those of the last call; a call before its last slice makes its own."""
+        used, self._used = self._used, None
+        return stream_rows(batch, self.config, removals, references, used)
+
+    def _items(self, rows: StreamRows) -> Items:
+        shard = self.shard
+        return rows.items if shard is WHOLE_STREAM else rows.items_of(shard, by_content=self.scheme.by_content)
+
+    def _slice(
+        self, rows: StreamRows, items: Items, first: int, probe: bool, add: bool,
+        candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
+    ) -> Slice:  # fmt: skip
+        """The slice of rows from row ``first`` on; ``items`` are theirs."""
+        shard, table = self.shard, self.table
+        shared = shard.fewest(table.oldest) if shard.grown else shard.of, table.limits
+        if shared != self._shared:
+            table.limits = shared_limits(self._limits, *shared)
+            self._shared = shared[0], table.limits
+        find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
+        settled = shard.settled if shard.grown else 0
+        candidates = find(items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled)
+        is_any = len(candidates.items) > 0
+        return self._judged(rows, candidates, leads=leads, is_named=named) if is_any else _nothing(candidates.end)
 
     def probe_add(self, batch: Batch, items: Items, *, first: int, add: bool, **options: Any) -> Candidates:
         """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from neardup.features.texts.plain_words import WordScratch, WordTables, word_has
 from neardup.features.texts.raw_texts import RawTexts
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import bag_hash, bag_term
-from neardup.machine.memory import bytes_at
+from neardup.machine.memory import Kept, bytes_at, put, reader_of
 from neardup.schemes.interface import SignedColumns, SignPlain
 from neardup.schemes.signatures import INFINITY
 from neardup.schemes.signatures.one_permutation import (
@@ -93,17 +93,52 @@ def plain_signer(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed
     """Return the function that signs ASCII texts where Python has them, as ``sign_chars`` or ``sign_words`` sign their
     code points; they are normalised on the way."""
     numbers, key = (form.fold_case, form.fold_space, k, *_numbers(bits, seed)), (unit, k, rows)
+    last = _LastPlain()
 
     def of_chars(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        signed: tuple[int, int, int] = _sign_plain(texts, longest, *numbers, _scratch_of(key, longest), *out)
+        signed: tuple[int, int, int] = _sign_plain(_plain_of(last, key, numbers, texts, longest, out), longest)
+        if longest > _KEPT_SHINGLES:
+            last.kept.value = None
         return signed
 
     def of_words(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        scratch, rules = _scratch_of(key, longest), _WordRules(word_tables(), _kept.words)
-        signed: tuple[int, int, int] = _sign_plain_words(texts, longest, *numbers, rules, scratch, *out)
+        plain, rules = _plain_of(last, key, numbers, texts, longest, out), _WordRules(word_tables(), _kept.words)
+        signed: tuple[int, int, int] = _sign_plain_words(plain, rules, longest)
+        if longest > _KEPT_SHINGLES:
+            last.kept.value = None
         return signed
 
     return of_chars if unit == "chars" else of_words
+
+
+class _Plain(NamedTuple):
+    """What plain texts are signed from, by what, and to what; ``case`` and ``space``: whether these are folded."""
+
+    texts: RawTexts
+    case: bool
+    space: bool
+    k: int
+    mask: np.uint64
+    seed: np.uint64
+    scratch: _Scratch
+    sketches: Annotated[npt.NDArray[np.uint8], "[,]"]
+    contents: Annotated[npt.NDArray[np.uint64], "[,]"]
+    counts: npt.NDArray[np.int64]
+
+
+_plain_at = reader_of(_Plain)
+
+
+@kernel("_Plain, i64", locked=True, direct=True)
+def _keep(plain, address):
+    put(plain, address)
+
+
+class _LastPlain(threading.local):
+    """What a thread has signed last for one signer, which calls of one document sign again."""
+
+    def __init__(self) -> None:
+        self.kept = Kept[_Plain](_keep)
 
 
 class _Kept(threading.local):
@@ -130,6 +165,19 @@ def _scratch_of(key: tuple[str, int, int], longest: int) -> _Scratch:
         if longest <= _KEPT_SHINGLES:
             _kept.scratch[key] = scratch
     return scratch
+
+
+def _plain_of(
+    last: _LastPlain, key: tuple[str, int, int], numbers: tuple[Any, ...], texts: RawTexts, longest: int,
+    out: SignedColumns,
+) -> int:  # fmt: skip
+    """Return where kernels find the ``_Plain`` of some texts: that of the last ones in the same columns, if its scratch
+    has room."""
+    kept = last.kept
+    value = kept.value
+    if value is None or value[0] is not texts or value[7] is not out[0] or len(value[6].shingles) < longest:
+        kept.renew(_Plain._make((texts, *numbers, _scratch_of(key, longest), *out)))
+    return kept.address
 
 
 def _columns(n: int, rows: int, sketch_bits: int) -> SignedColumns:
@@ -181,8 +229,9 @@ def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts
     return shingles, codes.characters, fewest
 
 
-@kernel("RawTexts, i64, bool, bool, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_plain(texts, longest, case, space, k, mask, seed, scratch, sketches, contents, counts):
+@kernel("i64, i64", direct=True)
+def _sign_plain(plain, longest):
+    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = _plain_at(plain)
     shingles, characters, fewest = np.int64(0), np.int64(0), longest
     for i in range(len(counts)):
         text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
@@ -194,8 +243,9 @@ def _sign_plain(texts, longest, case, space, k, mask, seed, scratch, sketches, c
     return shingles, characters, fewest
 
 
-@kernel("RawTexts, i64, bool, bool, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_plain_words(texts, longest, case, space, k, mask, seed, rules, scratch, sketches, contents, counts):
+@kernel("i64, _WordRules, i64", direct=True)
+def _sign_plain_words(plain, rules, longest):
+    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = _plain_at(plain)
     shingles, characters, fewest = np.int64(0), np.int64(0), longest
     for i in range(len(counts)):
         text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
