@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import kubernetes_validate
@@ -37,7 +38,7 @@ def test_each_object_meets_its_schema(document, version):
 
 def test_a_field_that_does_not_exist_would_be_found():
     """The schema check rejects an unknown field."""
-    (job,) = objects("Job").values()
+    (job,) = copy.deepcopy(objects("Job")).values()
     job["spec"]["template"]["spec"]["containers"][0]["arguments"] = ["topics"]
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(job, VERSIONS[-1], strict=True)

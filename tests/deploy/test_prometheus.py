@@ -16,7 +16,7 @@ CASES = load(DEPLOY / "alerts_test.yml")["tests"]
 def promtool(prometheus, *arguments, folder=DEPLOY):
     """Run promtool in the folder of the rules; return its output on success."""
     done = subprocess.run(
-        [prometheus.promtool, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        [prometheus.promtool, *arguments], cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
