@@ -182,7 +182,7 @@ def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
     """Return a sentence with all problems of topics and the remedy; empty if there are none."""
     rows = [(name, row) for name, judged in findings.items() for row in judged if row.problem]
     wrong = "; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows)
-    return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it again" if wrong else ""
+    return f"{wrong}; alter it with the tools of Kafka" if wrong else ""
 
 
 def warnings(findings: Mapping[str, Sequence[Finding]]) -> str:

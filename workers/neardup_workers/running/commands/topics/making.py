@@ -85,33 +85,29 @@ def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:
     """Raise ``Failure`` if a topic is missing although others that are made and written with it have records.
 
     An empty topic in its place would hide that its records are lost: a role that goes on from its committed offsets
-    finds nothing. With ``settings.allow_gap`` it is made, but no ``signed`` next to ``links`` of another one: a linker
-    would take its rows for matched.
+    finds nothing. With ``settings.allow_gap`` it is made, but none of which others name offsets: they would name other
+    documents, or rows that are not matched.
     """
-    topics = names_of(settings).topics
-    wanted = {plan.name for plan in topic_plans(settings)}
-    for written_together in (
-        (topics.signed, topics.links),
-        (topics.verdicts, topics.clusters, topics.originals, topics.sources),
-    ):
-        missing, used = [], []
-        for name in wanted.intersection(written_together):
-            try:
-                used += [name] if any(end for _, end in transport.bounds(name, written=True).values()) else []
-            except UnknownTopicError:
-                missing.append(name)
-        remedy = (
-            f"delete {topics.links}, too, which names rows of the log that is gone, and run this command again; then "
-            "neardup topics replay signs the window again"
-            if topics.signed in missing
-            else "make it empty with --set allow_gap=true and start the workers with --allow-gap --from earliest"
-        )
-        if missing and used and (topics.signed in missing or not settings.allow_gap):
+    topics, begin = names_of(settings).topics, "begin a new generation (another seed, for instance)"
+    decided = topics.verdicts, topics.clusters, topics.originals, topics.sources
+    written_with = {topics.documents: (topics.signed,), topics.signed: (topics.links,), topics.links: (topics.signed,)}
+    remedies = {
+        topics.documents: begin,
+        topics.signed: f"{begin}, or delete {topics.links}, too, and run this command again; then neardup topics "
+        "replay signs the window again",
+    }
+    is_used: dict[str, bool] = {}
+    for plan in topic_plans(settings):
+        with suppress(UnknownTopicError):
+            is_used[plan.name] = any(end for _, end in transport.bounds(plan.name, written=True).values())
+    for name in (plan.name for plan in topic_plans(settings) if plan.name not in is_used):
+        used = [other for other in written_with.get(name, decided if name in decided else ()) if is_used.get(other)]
+        if used and (name in remedies or not settings.allow_gap):
+            gap = f"{begin}, or make it empty with --set allow_gap=true and start the workers with --allow-gap --from "
             raise Failure(
                 Exit.LOST,
-                f"{', '.join(sorted(missing))} is missing, and {', '.join(sorted(used))} of the same generation has "
-                "records: what stood in it is lost, and no topic was made; begin a new generation (another seed, for "
-                f"instance), or {remedy}",
+                f"{name} is missing, and {', '.join(sorted(used))} of the same generation has records: what stood in "
+                f"it is lost, and no topic was made; {remedies.get(name, f'{gap}earliest')}",
             )
 
 
