@@ -373,7 +373,8 @@ def named(
     """
     bounds, m = np.empty((4, len(items)), np.int64), len(items)
     older_times, newer_times = np.empty(m, np.int64), np.empty(m, np.int64)
-    turned = views.name_pairs(table.store, slots, items, batch.id_starts, batch.times, bounds, older_times, newer_times)
+    at, times = table.at(table.limits), (older_times, newer_times)
+    turned = views.name_pairs(at, slots, items, batch.id_starts, batch.times, bounds, *times)
     first, end, begin, last = bounds.tolist()
     older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
     arrived = _new_matches((older, newer, older_times, newer_times, *known))

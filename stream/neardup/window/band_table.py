@@ -194,9 +194,8 @@ class BandTable:
         A removal takes no slot; a foreign item takes one if it leaves a mark, which is no candidate.
 
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
-        ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
-        replace the table's limits in this call; the bounds of memory must be the same. ``settled``: see
-        ``StepOptions``.
+        ``end`` says where to continue. ``limits`` replace the table's limits in this call; the bounds of memory must be
+        the same. ``settled``: see ``StepOptions``.
 
         With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
@@ -210,15 +209,11 @@ class BandTable:
             self.store.seen[:] = 0
             self._epoch = 1
         epoch, self._epoch = self._epoch, self._epoch + n  # if the run fails, the next batch must not read its marks
-        limits, kept = limits or self.limits, self._kept
         done: list[Candidates] = []
-        left, asked = candidates_max, -1
+        left, asked, limits = candidates_max, -1, limits or self.limits
         while left > 0:
-            table = kept.value
-            if table is None or table[0] is not self.store or table[1] is not limits or table[2] is not self._work:
-                kept.renew(views.Table(self.store, limits, self._work))
             first, why, segment, found, self.oldest, self.slot_end = step.run(
-                kept.address, items, self._room, first, probe, add, epoch, self._base, left, settled, self._is_shard
+                self.at(limits), items, self._room, first, probe, add, epoch, self._base, left, settled, self._is_shard
             )
             if why == FINISHED:
                 break
@@ -241,6 +236,13 @@ class BandTable:
         done.append(self._drain(first, 0, found))
         return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
 
+    def at(self, limits: Limits) -> int:
+        """The address of the table (``views.Table``) with these limits, for a kernel that is called now."""
+        kept, table = self._kept, self._kept.value
+        if table is None or table[0] is not self.store or table[1] is not limits or table[2] is not self._work:
+            kept.renew(views.Table(self.store, limits, self._work))
+        return kept.address
+
     def remove(self, items: Items) -> int:
         """Remove every live version of the ids in ``items`` (their keys: content, id); returns how many."""
         removals = int(self.store.state[REMOVALS])
@@ -250,7 +252,7 @@ class BandTable:
     def ids(self, slots: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window."""
         bounds: npt.NDArray[np.int64] = np.empty((2, len(slots)), np.int64)
-        views.id_bounds(self.store, np.ascontiguousarray(slots, np.int64), bounds)
+        views.id_bounds(self.at(self.limits), np.ascontiguousarray(slots, np.int64), bounds)
         return strings_at(self.store.bytes.data, *bounds.tolist())
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
@@ -381,9 +383,8 @@ class BandTable:
     def expect(self, items: int) -> None:
         """Make room for the heads of so many items in all, between two steps, if each has as many as those that are
         there: so a replay moves heads seldom."""
-        self._kept.value = None
-        heads = grown(self.store.heads, items / self.documents, self._base, self.posting_end)
-        self.store = self.store._replace(heads=heads)
+        self._kept.value, end = None, self.posting_end
+        self.store = self.store._replace(heads=grown(self.store.heads, items / self.documents, self._base, end))
 
     def _sweep(self, end: int) -> None:
         """Rebuild the segment whose last rebuild is long ago; see ``heads``."""

@@ -105,9 +105,10 @@ def firsts(store, base):
     return posting, store.id_starts[slot_index(store, oldest)], end - ((end - link) & 0xFFFFFFFF)
 
 
-@kernel("Store, const i64[], i64[,]", locked=True, direct=True)
-def id_bounds(store, slots, out):
-    """Fill in where the id of each slot begins and ends in ``store.bytes``."""
+@kernel("i64, const i64[], i64[,]", locked=True, direct=True)
+def id_bounds(table, slots, out):
+    """Fill in where the id of each slot of the ``Table`` at an address begins and ends in ``store.bytes``."""
+    store, _, _ = table_at(table)
     for n in range(len(slots)):
         put_bounds(store, slot_index(store, slots[n]), out, n)
 
@@ -132,10 +133,11 @@ def time_at(store, index):
     return NO_TIME if store.flags[index] & UNTIMED else store.times[index]
 
 
-@kernel("Store, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", locked=True, direct=True)
-def name_pairs(store, slots, items, id_starts, times, bounds, older, newer):
-    """Fill in, of pairs of a slot and an item of a batch, where both ids begin and end (the slot's in ``store.bytes``)
-    and their event times; returns how many items have the earlier time."""
+@kernel("i64, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", locked=True, direct=True)
+def name_pairs(table, slots, items, id_starts, times, bounds, older, newer):
+    """Fill in, of pairs of a slot of the ``Table`` at an address and an item of a batch, where both ids begin and end
+    (the slot's in ``store.bytes``) and their event times; returns how many items have the earlier time."""
+    store, _, _ = table_at(table)
     turned = 0
     for n in range(len(slots)):
         index, item = slot_index(store, slots[n]), items[n]

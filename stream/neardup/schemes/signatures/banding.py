@@ -24,7 +24,7 @@ from neardup.machine.kernels.hashing import derive_seed, mix64
 from neardup.machine.words import WORD_BYTES, word_at, word_from
 from neardup.window import BandTable
 from neardup.window.heads import NONE
-from neardup.window.views import fixed_at
+from neardup.window.views import fixed_at, table_at
 
 # Separates the seeds of bands from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
@@ -78,7 +78,7 @@ def estimate_in(
     return how many bands are equal, that no condition fails, and the estimates of similarity."""
     m = len(slots)
     equal, conditions, estimates = np.empty(m, np.int32), np.empty(m, np.bool_), np.empty(m)
-    _estimate_in(table.store, slots, sketches, items, bands, bits, table.room, equal, conditions, estimates)
+    _estimate_in(table.at(table.limits), slots, sketches, items, bands, bits, table.room, equal, conditions, estimates)
     return equal, conditions, estimates
 
 
@@ -128,8 +128,9 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
         bands_equal[i], rows_equal[i] = _equal(one, other, bands, bits)
 
 
-@kernel("Store, i64[], const u8[,], i32[], i64, i64, u8[], i32[], bool[], f64[]", direct=True)
-def _estimate_in(store, slots, sketches, items, bands, bits, room, equal, conditions, estimates):
+@kernel("i64, i64[], const u8[,], i32[], i64, i64, u8[], i32[], bool[], f64[]", direct=True)
+def _estimate_in(table, slots, sketches, items, bands, bits, room, equal, conditions, estimates):
+    store, _, _ = table_at(table)
     rows, chance = 8 * len(room) / bits, 1.0 / (1 << bits)
     for i in range(len(slots)):
         at = fixed_at(store, slots[i], room)

@@ -193,7 +193,7 @@ class Decider:
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if texts is not None and self._is_novel:
                 new = self._new(verdicts, decisions.against, texts, offset)
-            ids, row = self._original_ids(verdicts), decisions.end - len(signed.batch.times)
+            ids, row = self._original_ids(verdicts) if decisions.more else [], decisions.end - len(signed.batch.times)
             self._places += len(accepted)
         return _new_decided((verdicts, place, row, ids, joined_relations(relations), new))
 
@@ -381,7 +381,7 @@ class Decider:
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
-        originals = verdicts.originals.tolist() if self.decisions.more else []
+        originals = verdicts.originals.tolist()
         if originals.count(NONE) == len(originals):
             return []
         first, names = self._first_slot or 0, self._holdings.names

@@ -291,7 +291,7 @@ def verdicts_of(
     """
     out: list[Any] = []
     n = len(documents)
-    others = _others(verdicts, relations, more)
+    others: Sequence[int] = _others(verdicts, relations, more) if more != 0 or relations else ()
     if len(others) < n:
         original, none, nothing = STATUSES[ORIGINAL], None, ()
         out = [
