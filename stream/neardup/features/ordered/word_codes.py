@@ -1,10 +1,11 @@
 """Words in order: each word of a text as a code of 16 bits, with its position.
 
 A code has 12 bits of hash and 4 of kind. The kind of a word is its length, from which its weight follows; an
-ideograph, a kana and a single digit are words with kinds of their own. So a code says all that an alignment needs.
+ideograph, a kana and a number of five digits or less are words with kinds of their own. So a code says all that an
+alignment needs.
 
 Two in three words of an English wire have at most five letters, and few different ones are most of them. So such words
-in ASCII, and digits that stand alone, are ``SHORT`` different codes, with the upper hashes. They weigh least, and are
+in ASCII, and such numbers, are ``SHORT`` different codes, with the upper hashes. They weigh least, and are
 stored in a byte (``neardup.schemes.signatures.word_units``).
 
 - A *word* is a run of letters, digits and the marks on them. An ideograph or a kana is a word.
@@ -28,11 +29,11 @@ from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import BASE, mix64
 
 LETTERS_MAX = 10
-# Kinds after the lengths: an ideograph, a kana, a digit that stands alone.
-IDEOGRAPH, KANA, DIGIT = 11, 12, 13
+# Kinds after the lengths: an ideograph, a kana, a number of five digits or less.
+IDEOGRAPH, KANA, NUMBER = 11, 12, 13
 KIND_BITS = 4
-# Short words have the hashes from ``SHORT_HASH`` on: those of a digit, and so many of one to five letters.
-SHORT_HASH, SHORT_COUNTS = 1536, (10, 16, 24, 48, 40, 38)
+# Short words have the hashes from ``SHORT_HASH`` on: those of a number, and so many of one to five letters.
+SHORT_HASH, SHORT_COUNTS = 1536, (18, 16, 24, 48, 40, 38)
 SHORT = sum(SHORT_COUNTS)
 # The letters of a word whose cuts are counted from its begin.
 _FIXED = 3 * LETTERS_MAX
@@ -40,7 +41,7 @@ _FIXED = 3 * LETTERS_MAX
 _CUT_MASK = np.uint64(3)
 _HIGHEST = np.uint64((1 << 64) - 1)
 # The rules of the cut, of the code, of a seed and of the evidence: a change of any is a new name.
-_RULES = "ordered-5"
+_RULES = "ordered-6"
 # What a code point is: no part of a word, a letter or digit, a digit, an ideograph, a kana, a mark.
 _NONE, _LETTER, _DIGIT, _HAN, _KANA, _MARK = (np.uint8(n) for n in range(6))
 _HAN_RANGES = ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
@@ -49,7 +50,7 @@ POSITION_SHIFT, _CODE = np.uint64(16), np.uint64(0xFFFF)
 _HASH_SHIFT, _HASH_BITS, _HASH_FACTOR = np.uint64(48), np.uint64(16), np.uint64(SHORT_HASH)
 _SHORT_COUNTS = np.array(SHORT_COUNTS, np.uint64)
 _SHORT_FIRSTS = np.uint64(SHORT_HASH) + np.cumsum(_SHORT_COUNTS) - _SHORT_COUNTS
-_ASCII_END, _ZERO = 128, ord("0")
+_ASCII_END = 128
 _SKELETON_MAX = 5
 _SKELETON_TABLE = 128
 
@@ -176,8 +177,8 @@ def _take_word(codes, i, kinds, skeleton, historic, out, at):
             at, piece, h, kept, last, least = at + 1, i, np.uint64(0), 0, np.uint32(0), _HIGHEST
     if i > piece:
         kind = i - piece
-        if kind == 1 and kinds[codes[piece]] == _DIGIT:
-            out[at] = _short_value(np.uint64(codes[piece] - _ZERO), 0, DIGIT, piece)
+        if kind < len(_SHORT_COUNTS) and _is_number(codes[piece:i], kinds):
+            out[at] = _short_value(h, 0, NUMBER, piece)
         elif kind < len(_SHORT_COUNTS) and not historic and _is_ascii(codes[piece:i]):
             out[at] = _short_value(mix64(h) >> _HASH_SHIFT, kind, kind, piece)
         else:
@@ -192,6 +193,14 @@ def _is_ascii(letters):
     for letter in letters:
         is_ascii &= letter < _ASCII_END
     return is_ascii
+
+
+@inlined
+def _is_number(letters, kinds):
+    is_number = True
+    for letter in letters:
+        is_number &= kinds[letter] == _DIGIT
+    return is_number
 
 
 @inlined

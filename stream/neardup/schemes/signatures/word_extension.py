@@ -17,8 +17,8 @@ from neardup.machine.compile import inlined, inner
 
 # Scores are in quarters of a point.
 QUARTERS = 4
-# Of a match, by kind: words of one to three letters 1, to six 2, longer 3; an ideograph 1, a kana a half, a digit that
-# stands alone a quarter, because tables of few different digits would align everywhere.
+# Of a match, by kind: words of one to three letters 1, to six 2, longer 3; an ideograph 1, a kana a half, a
+# number of five digits or less a quarter, because tables of few different ones would align everywhere.
 _WEIGHTS = np.array([0, 4, 4, 4, 8, 8, 8, 12, 12, 12, 12, 4, 2, 1, 0, 0], np.int32)
 _PENALTY = np.int32(4)
 _KIND = np.uint16(0xF)

@@ -1,11 +1,11 @@
 """Seeds: a few words in a row that have one hash.
 
-A seed is three words, or two of six letters or more, which fewer changes of a quote hide. An ideograph or a kana counts
-as half a word, a digit that stands alone as a quarter: tables of digits have few different threes, and each would meet
-each. A text is held by its *selected* seeds, and looked up by all: so few are held, and changes of a quote hide none
-that a selection on both sides would have to share. Of ``window`` seeds in a row one is selected: behind each selected
-seed the last one of the best rank in the next window, but for the first three. So few are selected, at even distances,
-and ranks prefer long words, because fewer texts have them.
+A seed is three words, or two of six letters or more, which fewer changes of a quote hide. An ideograph or a kana
+counts as half a word, a number of five digits or less as a quarter: tables of numbers have few different threes, and
+each would meet each. A text is held by its *selected* seeds, and looked up by all: so few are held, and changes of a
+quote hide none that a selection on both sides would have to share. Of ``window`` seeds in a row one is selected:
+behind each selected seed the last one of the best rank in the next window, but for the first three. So few are
+selected, at even distances, and ranks prefer long words, because fewer texts have them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.ordered.word_codes import DIGIT, IDEOGRAPH, KANA, WordCodes
+from neardup.features.ordered.word_codes import IDEOGRAPH, KANA, NUMBER, WordCodes
 from neardup.features.tokens.bags import sorted_sets
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import BASE, derive_seed, mix64
@@ -121,7 +121,7 @@ def _select(ranks, starts, window, out, out_starts):
 @inlined
 def quarters_of(kind):
     """The quarters of a word that a word of a kind counts as in a seed."""
-    return 1 if kind == DIGIT else 2 if kind in (IDEOGRAPH, KANA) else 6 if kind >= _LONG else 4
+    return 1 if kind == NUMBER else 2 if kind in (IDEOGRAPH, KANA) else 6 if kind >= _LONG else 4
 
 
 @inlined

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.ordered.word_codes import (
-    DIGIT,
     IDEOGRAPH,
     KANA,
     KIND_BITS,
     LETTERS_MAX,
+    NUMBER,
     POSITION_SHIFT,
     SHORT,
     SHORT_COUNTS,
@@ -121,7 +121,7 @@ def restored(
 def _first_bytes() -> npt.NDArray[np.uint16]:
     """The bits of a code that its first byte says, ``uint16[256]``: all those of a short word, of others the kind and
     the upper bits of the hash."""
-    kinds = np.repeat([DIGIT, 1, 2, 3, 4, 5], SHORT_COUNTS)
+    kinds = np.repeat([NUMBER, 1, 2, 3, 4, 5], SHORT_COUNTS)
     short = (SHORT_HASH + np.arange(SHORT)) << KIND_BITS | kinds
     kind, upper = np.divmod(np.arange(256 - SHORT), _UPPER)
     table = np.append(short, upper << 8 + KIND_BITS | kind + 1).astype(np.uint16)
