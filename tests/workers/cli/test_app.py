@@ -30,6 +30,8 @@ from neardup_workers.running.cli.sections import LINE_CHARACTERS_MAX, SECTIONS
 
 GROUP = typer.main.get_command(app)
 COMMANDS = dict(GROUP.commands)
+# A file whose last line is refused, which a command reports as soon as it reads.
+NEWS = str(ROOT / "docs/examples/news.jsonl")
 
 
 def params(name):
@@ -252,6 +254,9 @@ def test_every_exit_code_has_a_meaning():
         (["run", ""], Exit.INPUT, "cannot read '': No such file or directory"),
         (["probe", "--index", "missing", "."], Exit.INPUT, "cannot read missing: No such file or directory"),
         (["run", ".", "--rejects", "no/where"], Exit.OUTPUT, "cannot write the rejects to no/where: No such file"),
+        (["run", NEWS, "--keep", "no/where"], Exit.OUTPUT, "cannot write the window to no/where: No such file"),
+        (["dedup", NEWS, "--summary-json", "."], Exit.OUTPUT, "cannot write the summary to .: Is a directory"),
+        (["batch", ".", "--engine", "x"], Exit.USAGE, "Invalid value 'x' for '--engine': 'x' is not one of"),
         (["run", "--treshold", "1"], Exit.USAGE, "No such option: --treshold"),
         (["run", "--threshold", "7", "."], Exit.USAGE, "threshold=7.0: "),
         (["run", "--threshold", "80%", "."], Exit.USAGE, "Invalid value '80%' for '--threshold': it should be a valid"),

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import chain
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from neardup_workers.doing.session.checks import check_follow, check_origin
 from neardup_workers.doing.session.in_order import in_order
 from neardup_workers.doing.session.report import Rejects, Report, sentence_of, sentences, summary_of, with_bound
 from neardup_workers.outside.options.shared import SessionOptions
-from neardup_workers.outside.outputs.output import check_outputs, write_summary
+from neardup_workers.outside.outputs.output import check_later, check_outputs, write_summary
 from neardup_workers.outside.outputs.table_file import reject_table
 from neardup_workers.outside.process.compiling import Compiling
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
@@ -118,6 +117,8 @@ class Session:
         check_origin(settings)
         check_follow(options.paths, settings, follow=follow)
         check_outputs(paths, options.outputs, prints=prints)
+        check_later(options.outputs.get("keep"), "the window")
+        check_later(options.summary_json, "the summary")
         self.settings = settings
         self.options = options
         self._files = ExitStack()
@@ -134,12 +135,7 @@ class Session:
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
         bar = sys.stderr.isatty() and (bool(title) or not (options.quiet or on_screen))
         total = total_bytes(paths) if (bar or title) and not follow else None
-        self.report = Report(
-            quiet=options.quiet,
-            total=total,
-            bar=bar,
-            title=title,
-        )
+        self.report = Report(quiet=options.quiet, total=total, bar=bar, title=title)
         self.compiling = Compiling(self.report.say)
         self._spill_record = spill_record
         self.reader = EntryReader(
@@ -152,9 +148,7 @@ class Session:
         self.compiling.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
         self.compiling.__exit__()
         self.reader.close()
         self.report.end_bar()

@@ -6,6 +6,7 @@ refused, fails or is killed leaves the file as it was.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -14,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import numpy as np
@@ -99,9 +99,7 @@ class OutputFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """Finish the file. What a reader of standard output no longer wants (``BrokenPipeError``) is no failure."""
         if kind is None or (issubclass(kind, BrokenPipeError) and not self._is_standard):
             self.close()
@@ -205,6 +203,16 @@ def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, p
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
         seen[real] = option
+
+
+def check_later(path: str | None, what: str) -> None:
+    """Raise ``Failure`` for a file that is written at the end of a run if its name is that of a folder or in none."""
+    if path is None or is_address(path) or descriptor_of(path) is not None:
+        return
+    real = os.path.realpath(path)
+    reason = errno.EISDIR if os.path.isdir(real) else 0 if os.path.isdir(os.path.dirname(real)) else errno.ENOENT
+    if reason:
+        raise output_failure(f"{what} to {path}", OSError(reason, os.strerror(reason)))
 
 
 def descriptor_of(path: str) -> int | None:

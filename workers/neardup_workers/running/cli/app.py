@@ -311,7 +311,7 @@ def _usage_sentence(error: Any) -> str:
     if hasattr(error.__cause__, "errors"):  # of pydantic, whose sentence names the rule alone
         value = error.__cause__.errors()[0]["input"]
         sentence = sentence.replace("Invalid value for", f"Invalid value {value!r} for", 1)
-        sentence = sentence.replace(": Input should", ": it should", 1)
+        sentence = sentence.replace(": Input should", ": it should", 1).replace(": Value error, ", ": ", 1)
     option, command = getattr(error, "option_name", ""), error.ctx.command if error.ctx else None
     setting = command.setting_of(option) if option and isinstance(command, ConfigCommand) else None
     if setting:
