@@ -11,14 +11,7 @@ import numpy.typing as npt
 
 from neardup.documents.dates import SECONDS_MAX
 from neardup.documents.document import COLLECTION, ID, REFERENCE, Column, Document, DocumentColumns, Refusal
-from neardup.documents.ids import (
-    full_id,
-    full_id_column,
-    has_separator,
-    salts,
-    separated_keys,
-    strings_at,
-)
+from neardup.documents.ids import full_id, full_id_column, has_separator, salts, separated_keys, strings_at
 from neardup.errors import ConfigError
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import hash_strings, string_hash

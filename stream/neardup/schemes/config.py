@@ -32,13 +32,7 @@ from neardup.features.texts.shingles import SHINGLES
 from neardup.features.texts.words import stop_languages
 from neardup.features.tokens.verify import SET_MEASURES
 from neardup.schemes.interface import Plan
-from neardup.schemes.parameters import (
-    NOVELTIES,
-    VECTOR_MEASURE_NAMES,
-    VERIFICATIONS,
-    Parameters,
-    SchemeOptions,
-)
+from neardup.schemes.parameters import NOVELTIES, VECTOR_MEASURE_NAMES, VERIFICATIONS, Parameters, SchemeOptions
 from neardup.schemes.removed import REMOVED
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.scheme_text import scheme_text, split_scheme, unknown_option

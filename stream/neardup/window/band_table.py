@@ -68,7 +68,7 @@ from neardup.window.counters import (
     count_missed,
 )
 from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, grown, rebuild
-from neardup.window.pages import Pages, grow
+from neardup.window.pages import Pages, empty_arrays, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
 POSTINGS_MAX = 1 << 31
@@ -113,28 +113,11 @@ class BandTable:
         self._slots, self._postings, self._bytes, self._links = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
-        self.store = Store(
-            heads=empty_heads(),
-            slot_map=self._slots.map,
-            posting_map=self._postings.map,
-            byte_map=self._bytes.map,
-            link_map=self._links.map,
-            times=np.empty(0, np.int64),
-            starts=np.empty(0, np.uint32),
-            contents=np.empty(0, np.uint64),
-            id_starts=np.empty(0, np.int64),
-            id_lengths=np.empty(0, np.uint16),
-            flags=np.empty(0, np.uint8),
-            seen=np.empty(0, np.uint32),
-            ragged_lengths=np.empty(0, np.uint32),
-            noted=np.empty(0, np.uint32),
-            before=np.empty((0, 2), np.int64),
-            links=np.empty(0, np.uint32),
-            payloads=np.empty(0, np.uint64),
-            groups=np.empty((0, 3), np.uint32),
-            bytes=np.empty(0, np.uint8),
+        self.store = Store(heads=empty_heads(), **empty_arrays(Store))._replace(
+            slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map,
+            link_map=self._links.map, before=np.empty((0, 2), np.int64), groups=np.empty((0, 3), np.uint32),
             state=state,
-        )
+        )  # fmt: skip
         self.room = np.empty(width, np.uint8)  # for the fixed part of an item that lies on two pages
         self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
         self._kept = Kept[views.Table](views.keep_table)

@@ -12,6 +12,9 @@ allocated, and pages are freed only when a step is committed.
 
 from __future__ import annotations
 
+import functools
+from typing import Any, get_args, get_origin, get_type_hints
+
 import numpy as np
 import numpy.typing as npt
 
@@ -84,6 +87,17 @@ class Pages:
         out = np.empty(len(numbers), np.int64)
         _at(self.map, self.page_bits, np.ascontiguousarray(numbers, np.int64), out)
         return out
+
+
+@functools.cache
+def _dtypes(kind: type) -> dict[str, Any]:
+    arrays = {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is np.ndarray}
+    return {name: get_args(get_args(hint)[1])[0] for name, hint in arrays.items()}
+
+
+def empty_arrays(kind: type) -> dict[str, Any]:
+    """Return an empty array for each field of a class that is declared as one, by name."""
+    return {name: np.empty(0, dtype) for name, dtype in _dtypes(kind).items()}
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:

@@ -221,24 +221,13 @@ def _seen(text: str) -> str:
     return text if text.isascii() else _IGNORED.sub("", text)
 
 
-def _nfkc_fold(text: str) -> str:
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-
-
-def _nfkc(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
-def _same(text: str) -> str:
-    return text
-
-
+_nfkc = functools.partial(unicodedata.normalize, "NFKC")
 # (nfkc, fold_case) -> the steps that need the Unicode tables.
 _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
-    (True, True): _nfkc_fold,
+    (True, True): lambda text: _nfkc(_nfkc(text).casefold()),
     (True, False): _nfkc,
     (False, True): str.casefold,
-    (False, False): _same,
+    (False, False): str,
 }
 
 

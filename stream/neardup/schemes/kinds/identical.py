@@ -61,6 +61,20 @@ def text_hashes(codes: CodePoints) -> Hashes:
     return out
 
 
+def with_heads(values: Hashes, starts: Positions, heads: Hashes, codes: CodePoints) -> Features:
+    """Features of the texts that are not empty: for each its row of ``heads``, which begins with the hash of the text,
+    then its values."""
+    usable = np.flatnonzero(codes.lengths)
+    ends = np.append(starts[usable], starts[-1:]) + heads.shape[1] * np.arange(len(usable) + 1)
+    return Features(np.insert(values, np.repeat(starts[usable], heads.shape[1]), heads[usable].reshape(-1)), ends)
+
+
+def head_contents(features: Features) -> npt.NDArray[np.uint64]:
+    """The hashes of the whole texts, ``uint64[n, 2]``."""
+    at = features.starts[:-1]
+    return np.column_stack([features.values[at], features.values[at + 1]])
+
+
 def random_positions(count: int, seed: int) -> Positions:
     """Draw ``count`` positions from 0 to 2^20 - 1, ``int64``: first a power of two (2 to 2^20), then a position below.
 

@@ -24,17 +24,8 @@ from neardup.documents.document import Document, Features
 from neardup.features.ordered.word_codes import WordCodes, order_rules, word_codes
 from neardup.features.texts.normalize import FOLD_RULES, NormalForm
 from neardup.features.texts.reading import read_texts
-from neardup.schemes.interface import (
-    NO_PAYLOADS,
-    Common,
-    Evidence,
-    Keys,
-    Reading,
-    Scheme,
-    Shared,
-    starts_of_lengths,
-)
-from neardup.schemes.kinds.identical import text_hashes
+from neardup.schemes.interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, Shared, starts_of_lengths
+from neardup.schemes.kinds.identical import head_contents, text_hashes, with_heads
 from neardup.schemes.parameters import Parameters, SchemeOptions, one_of
 from neardup.schemes.signatures.passage_runs import covered_characters
 from neardup.schemes.signatures.word_alignment import (
@@ -121,17 +112,8 @@ def features(documents: Sequence[Document], plan: PartPlan) -> Reading:
     """Of each text the hash of the whole and its length, then its words in order."""
     codes, refused, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
     words = word_codes(codes, historic=plan.historic)
-    usable = np.flatnonzero(codes.lengths)
-    heads = np.column_stack([text_hashes(codes), codes.lengths.astype(np.uint64)])[usable]
-    ends = np.append(words.starts[usable], words.starts[-1:]) + _HEAD * np.arange(len(usable) + 1)
-    values = np.insert(words.values, np.repeat(words.starts[usable], _HEAD), heads.reshape(-1))
-    return Reading(Features(values, ends), refused, codes.characters)
-
-
-def contents(features: Features) -> npt.NDArray[np.uint64]:
-    """The hashes of the whole texts, ``uint64[n, 2]``."""
-    at = features.starts[:-1]
-    return np.column_stack([features.values[at], features.values[at + 1]])
+    heads = np.column_stack([text_hashes(codes), codes.lengths.astype(np.uint64)])
+    return Reading(with_heads(*words, heads, codes), refused, codes.characters)
 
 
 def evidence(features: Features, plan: PartPlan) -> Evidence:
@@ -260,7 +242,7 @@ def _joined(
 
 
 SCHEME = Scheme(
-    plan, features, contents, evidence, keys, common, signing,
+    plan, features, head_contents, evidence, keys, common, signing,
     by_content=True,
     exact=False,
     options=PartOptions,

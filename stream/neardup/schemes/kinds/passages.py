@@ -46,7 +46,7 @@ from neardup.schemes.interface import (
     ragged_evidence,
     ragged_values,
 )
-from neardup.schemes.kinds.identical import text_hashes
+from neardup.schemes.kinds.identical import head_contents, text_hashes, with_heads
 from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.signatures.passage_runs import Runs, Winnowed, runs
 from neardup.schemes.signatures.winnowing import POSITION_BITS, Texts, listed, winnow, without
@@ -148,18 +148,8 @@ def features(documents: Sequence[Document], plan: PassagePlan) -> Reading:
         texts = Texts(grams.values, grams.starts, codes.lengths, wholes[:, 0].copy())
         selected, covered = without(selected, texts, plan.gram, seed, np.frombuffer(plan.templates, np.uint64).copy())
         lengths |= covered.astype(np.uint64) << _TEMPLATES_SHIFT
-    values, starts = selected
-    usable = np.flatnonzero(codes.lengths)
-    heads = np.column_stack([wholes, lengths])[usable]
-    ends = np.append(starts[usable], starts[-1:]) + _HEAD * np.arange(len(usable) + 1)
-    values = np.insert(values, np.repeat(starts[usable], _HEAD), heads.reshape(-1))
-    return Reading(Features(values, ends), refused, codes.characters)
-
-
-def contents(features: Features) -> npt.NDArray[np.uint64]:
-    """The hashes of the whole texts, ``uint64[n, 2]``."""
-    at = features.starts[:-1]
-    return np.column_stack([features.values[at], features.values[at + 1]])
+    heads = np.column_stack([wholes, lengths])
+    return Reading(with_heads(*selected, heads, codes), refused, codes.characters)
 
 
 def evidence(features: Features, plan: PassagePlan) -> Evidence:
@@ -236,7 +226,7 @@ def _hashes(evidence: Evidence) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.
 
 
 SCHEME = Scheme(
-    plan, features, contents, evidence, keys, common, signing,
+    plan, features, head_contents, evidence, keys, common, signing,
     by_content=True,
     exact=False,
     options=PassageOptions,

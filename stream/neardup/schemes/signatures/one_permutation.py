@@ -36,12 +36,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.bits import (
-    MASK_BITS,
-    bit_count,
-    lowest_bit,
-    mask_below,
-)
+from neardup.machine.bits import MASK_BITS, bit_count, lowest_bit, mask_below
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import derive_seed
 from neardup.machine.lanes import KEEP_LANES, has_compress, keep_below

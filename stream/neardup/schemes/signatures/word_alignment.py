@@ -21,14 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner, kernel
-from neardup.schemes.signatures.word_extension import (
-    CODES,
-    QUARTERS,
-    ROW,
-    around,
-    is_run,
-    is_varied,
-)
+from neardup.schemes.signatures.word_extension import CODES, QUARTERS, ROW, around, is_run, is_varied
 from neardup.schemes.signatures.word_seeds import seed_end, seed_hash
 from neardup.schemes.signatures.word_units import (
     LISTED_WORDS,

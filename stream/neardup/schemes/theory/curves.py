@@ -63,12 +63,7 @@ def similarity_at(q: float, bits: int, agreement: AgreementLaw | None = None) ->
 
 
 def candidate_probability(
-    s: npt.ArrayLike,
-    bands: int,
-    rows: int,
-    bits: int = 0,
-    agreement: AgreementLaw | None = None,
-    bands_min: int = 1,
+    s: npt.ArrayLike, bands: int, rows: int, bits: int = 0, agreement: AgreementLaw | None = None, bands_min: int = 1
 ) -> Floats:
     """The S-curve 1 - (1 - q^rows)^bands at similarities ``s`` (0 to 1, any shape).
 
@@ -143,12 +138,7 @@ def half_point(bands: int, rows: int) -> float:
 
 
 def error_areas(
-    bands: int,
-    rows: int,
-    threshold: float,
-    bits: int = 0,
-    agreement: AgreementLaw | None = None,
-    bands_min: int = 1,
+    bands: int, rows: int, threshold: float, bits: int = 0, agreement: AgreementLaw | None = None, bands_min: int = 1
 ) -> tuple[float, float]:
     """The area under the S-curve below ``threshold`` (0 to 1), and the area over the curve above ``threshold``.
 

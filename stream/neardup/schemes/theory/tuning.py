@@ -361,12 +361,7 @@ def _rows_enough(target: _Target, rows: int | None) -> int | None:
 
 
 def _check(
-    threshold: float,
-    recall: float,
-    rows_max: int,
-    bits: int,
-    min_similarity: float | None,
-    false_pair_weight: float,
+    threshold: float, recall: float, rows_max: int, bits: int, min_similarity: float | None, false_pair_weight: float
 ) -> None:
     if not 0 < threshold <= 1:
         raise ConfigError(f"threshold is {threshold}, but must be above 0 and at most 1, such as 0.8")

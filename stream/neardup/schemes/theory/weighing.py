@@ -103,11 +103,7 @@ def _lost(q: Floats, bands: int, rows: int, bands_min: int) -> Floats:
 
 
 def _score_min(
-    false_weight: float,
-    threshold: float,
-    shape: tuple[int, int],
-    law: tuple[int, AgreementLaw | None],
-    bands_min: int,
+    false_weight: float, threshold: float, shape: tuple[int, int], law: tuple[int, AgreementLaw | None], bands_min: int
 ) -> float:
     """The least score of a pair with the least weighted error of emitted pairs; the greatest if several are equal."""
     total = shape[0] * shape[1]

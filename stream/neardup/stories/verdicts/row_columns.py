@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
 from neardup.window import NO_TIME, NO_WINDOW, Limits
-from neardup.window.pages import index_at
+from neardup.window.pages import empty_arrays, index_at
 
 # No row, no story; the story of a row that has ended and whose record is gone.
 NONE, GONE = -1, -2
@@ -117,25 +117,9 @@ def empty(page_map: npt.NDArray[np.int32], story: Stories) -> Columns:
     """Return the state before the first row."""
     state = np.zeros(STATE_FIELDS, np.int64)
     state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
-    return Columns(
-        page_map=page_map,
-        times=np.empty(0, np.int64),
-        contents=np.empty(0, np.uint64),
-        ids=np.empty(0, np.uint64),
-        places=np.empty(0, np.int64),
-        clusters=np.empty(0, np.int64),
-        matched=np.empty(0, np.int64),
-        stories=np.empty(0, np.int32),
-        versions=np.empty(0, np.uint32),
-        begun=np.empty(0, np.uint32),
-        sizes=np.empty(0, np.uint32),
-        similarities=np.empty(0, np.float32),
-        removed=np.empty(0, np.uint32),
-        kept=np.empty(0, np.uint8),
-        content_map=np.zeros(ENTRIES_MIN, np.uint32),
-        id_map=np.zeros(ENTRIES_MIN, np.uint32),
-        state=state,
-        story=story,
+    content_map, id_map = (np.zeros(ENTRIES_MIN, np.uint32) for _ in range(2))
+    return Columns(story=story, **empty_arrays(Columns))._replace(
+        page_map=page_map, content_map=content_map, id_map=id_map, state=state
     )
 
 

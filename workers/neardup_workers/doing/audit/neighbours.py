@@ -41,8 +41,7 @@ def plan_of(settings: Settings) -> SetPlan:
     plan = plan.reading if isinstance(plan, PrefixPlan) else plan
     if not isinstance(plan, SetPlan):
         raise Failure(
-            Exit.USAGE,
-            f"audit compares sets of shingles or tokens, and {settings.scheme} compares none: use evaluate",
+            Exit.USAGE, f"audit compares sets of shingles or tokens, and {settings.scheme} compares none: use evaluate"
         )
     return plan
 

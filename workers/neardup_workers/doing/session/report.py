@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 import orjson
@@ -123,12 +122,10 @@ class Rejects:
     def __enter__(self) -> Rejects:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: Any) -> None:
         """Give the file its name; after an exception, discard it."""
         if self._output is not None:
-            self._output.__exit__(kind, error, trace)
+            self._output.__exit__(*failure)
 
     def _act(self, action: Callable[[IO[bytes]], object]) -> None:
         if self._output is not None:

@@ -37,13 +37,7 @@ from neardup.errors import ConfigError
 from neardup.pairs.signing import Signer
 from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.stories.canaries.allowance import Allowance
-from neardup_workers.doing.stages.alignment import (
-    RENEW_SECONDS,
-    SPAN_FRACTION,
-    Alignment,
-    Step,
-    decode_claim,
-)
+from neardup_workers.doing.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step, decode_claim
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.signer import SignPlan, StartSigning, sign_records

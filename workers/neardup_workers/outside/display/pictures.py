@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,18 +103,12 @@ def save(picture: Picture, path: str) -> None:
     axes.set_title(picture.title)
     axes.legend()
     try:
-        PLOT_ENDINGS[ending](figure, path)
+        figure.savefig(path, **PLOT_ENDINGS[ending])
     except OSError as error:
         raise output_failure(f"the picture to {path}", error) from None
 
 
-def _save_svg(figure: Any, path: str) -> None:
-    figure.savefig(path, format="svg", metadata={"Date": None})
-
-
-def _save_png(figure: Any, path: str) -> None:
-    figure.savefig(path, format="png", dpi=150)
-
-
-# The ending of a file of a picture -> the function that saves it.
-PLOT_ENDINGS: dict[str, Callable[[Any, str], None]] = {".svg": _save_svg, ".png": _save_png}
+# The ending of a file of a picture -> how it is saved.
+PLOT_ENDINGS: dict[str, dict[str, Any]] = {
+    ".svg": {"format": "svg", "metadata": {"Date": None}}, ".png": {"format": "png", "dpi": 150},
+}  # fmt: skip

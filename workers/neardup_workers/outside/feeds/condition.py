@@ -24,30 +24,19 @@ _UNREPORTED_WAITS, _UNREPORTED_SECONDS = 3.0, 60.0
 
 
 class Condition(NamedTuple):
-    """How a feed is. Times are in seconds since the epoch.
+    """How a feed is. Times are in seconds since the epoch."""
 
-    Attributes:
-        failures: requests in a row that failed.
-        newest: date of its newest item; ``None`` if none has a date.
-        gap_seconds: median time between two items that it lists, ``None`` if fewer than three have dates.
-        asked: when it was asked last.
-        succeeded: when it was last read, or had not changed.
-        brought: when its last new item came.
-        status: the status of the last answer, ``None`` if there was none.
-        reason: why the last request failed, a key of ``FEED_REASONS``; empty if it did not.
-        address: where it is now, after redirects; empty before it was read.
-        wait_seconds: the time to the next request, or report of a feed that a hub pushes; ``None`` if there is none.
-    """
-
-    failures: int = 0
-    newest: float | None = None
+    failures: int = 0  # requests in a row that failed
+    newest: float | None = None  # date of its newest item; ``None`` if none has a date
+    # Median time between two items that it lists, ``None`` if fewer than three have dates.
     gap_seconds: float | None = None
-    asked: float | None = None
-    succeeded: float | None = None
-    brought: float | None = None
-    status: int | None = None
-    reason: str = ""
-    address: str = ""
+    asked: float | None = None  # when it was asked last
+    succeeded: float | None = None  # when it was last read, or had not changed
+    brought: float | None = None  # when its last new item came
+    status: int | None = None  # the status of the last answer, ``None`` if there was none
+    reason: str = ""  # why the last request failed, a key of ``FEED_REASONS``; empty if it did not
+    address: str = ""  # where it is now, after redirects; empty before it was read
+    # The time to the next request, or report of a feed that a hub pushes; ``None`` if there is none.
     wait_seconds: float | None = None
 
 

@@ -52,25 +52,17 @@ _VALIDATOR_CHARACTERS_MAX = 1_000
 
 
 class World(NamedTuple):
-    """What is outside of this module.
+    """What is outside of this module."""
 
-    Attributes:
-        fetch: address and header fields -> the answer; raises ``FetchError``.
-        parse: content, address and content type -> items, the feed that a page names, or why there are none.
-        now: the time in seconds since the epoch.
-        random: a number in [0, 1).
-        wait: waits some seconds; whether the watching ended meanwhile.
-        page: the address of an item -> the text of its page, or why it has none; ``None`` if texts come from feeds.
-        hubs: subscribes to feeds; ``None`` if they are only asked.
-    """
-
-    fetch: Callable[[str, Mapping[str, str]], Fetched]
+    fetch: Callable[[str, Mapping[str, str]], Fetched]  # address and header fields -> the answer; raises ``FetchError``
+    # Content, address and content type -> items, the feed that a page names, or why there are none.
     parse: Callable[[bytes, str, str], list[Item] | Named | Reason]
-    now: Callable[[], float]
-    random: Callable[[], float]
-    wait: Callable[[float], bool]
+    now: Callable[[], float]  # the time in seconds since the epoch
+    random: Callable[[], float]  # a number in [0, 1)
+    wait: Callable[[float], bool]  # waits some seconds; whether the watching ended meanwhile
+    # The address of an item -> the text of its page, or why it has none; ``None`` if texts come from feeds.
     page: Callable[[str], Extracted] | None = None
-    hubs: Subscriber | None = None
+    hubs: Subscriber | None = None  # subscribes to feeds; ``None`` if they are only asked
 
 
 class Watching(NamedTuple):

@@ -37,21 +37,13 @@ CREATE TABLE IF NOT EXISTS keys (key BLOB NOT NULL);
 
 
 class FeedState(NamedTuple):
-    """What is remembered of one feed.
+    """What is remembered of one feed."""
 
-    Attributes:
-        address: where the feed is; another one than was given if that is a page that names its feed.
-        etag: the validator of the last answer that was read, empty for none.
-        modified: its time of change, empty for none.
-        seen: hash of each remembered item by its id, the one that was longest away first.
-        offer: what the feed offers to subscribe to, ``None`` for nothing.
-    """
-
-    address: str
-    etag: str
-    modified: str
-    seen: dict[str, bytes]
-    offer: Offer | None = None
+    address: str  # where the feed is; another one than was given if that is a page that names its feed
+    etag: str  # the validator of the last answer that was read, empty for none
+    modified: str  # its time of change, empty for none
+    seen: dict[str, bytes]  # hash of each remembered item by its id, the one that was longest away first
+    offer: Offer | None = None  # what the feed offers to subscribe to, ``None`` for nothing
 
 
 class FeedStates:

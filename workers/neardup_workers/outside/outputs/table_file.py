@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -158,9 +157,7 @@ class TableFile:
     def __enter__(self) -> TableFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """Write the remaining rows and the end of the file; after an exception, discard the file."""
         if error is not None and not isinstance(error, BrokenPipeError):
             if self._writer is not None:

@@ -57,11 +57,7 @@ MEANINGS: dict[Exit, str] = {
 
 
 # Signal that stopped the process (0: none) -> exit code.
-EXIT_OF_SIGNAL: dict[int, Exit] = {
-    0: Exit.SUCCESS,
-    signal.SIGINT: Exit.INTERRUPTED,
-    signal.SIGTERM: Exit.TERMINATED,
-}
+EXIT_OF_SIGNAL: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 class Failure(Exception):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import fcntl
-import io
 import os
 import re
 import select
@@ -22,7 +21,7 @@ from itertools import chain
 
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt
-from neardup_workers.outside.remote.objects import RemoteFile
+from neardup_workers.outside.remote.objects import RemoteFile, Seekable
 from neardup_workers.outside.remote.stores import is_address
 
 STDIN = "-"
@@ -179,33 +178,18 @@ class Content:
             raise Interrupted
 
 
-class SeekableFile(io.RawIOBase):
+class SeekableFile(Seekable):
     """An open plain file to read anywhere, which stays open; a length beyond its end costs no memory.
 
     ``source`` counts the bytes read, and a signal that it has seen raises ``Interrupted``.
     """
 
     def __init__(self, file: Opened, source: Blocks | None = None) -> None:
-        self._file, self._source, self._at = file, source, 0
-        self._size = size_of(file)
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Whether it can be read anywhere."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next byte."""
-        before = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = max(0, before + offset)
-        return self._at
+        self._file, self._source, self.size = file, source, size_of(file)
 
     def read(self, size: int = -1) -> bytes:
         """Return so many bytes from the position on, fewer only at the end; all of the rest for a negative size."""
-        left = max(0, self._size - self._at)
+        left = max(0, self.size - self._at)
         size = left if size < 0 else min(size, left)
         parts = []
         while size:

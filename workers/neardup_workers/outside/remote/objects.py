@@ -27,7 +27,25 @@ _TRIES = 4
 _WAIT_SECONDS = 0.1
 
 
-class RemoteFile(io.RawIOBase):
+class Seekable(io.RawIOBase):
+    """A file of ``size`` bytes that can be read anywhere, from ``_at`` on."""
+
+    size: int
+    _at = 0
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    seekable = readable
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position of the next byte."""
+        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence])
+        return self._at
+
+
+class RemoteFile(Seekable):
     """An object as a file that can be read anywhere. Raises ``OSError`` if it cannot be read, as every method may.
 
     Args:
@@ -35,7 +53,7 @@ class RemoteFile(io.RawIOBase):
     """
 
     def __init__(self, address: str) -> None:
-        self._address, self._at, self._options = address, 0, dict[str, Any]()
+        self._address, self._options = address, dict[str, Any]()
         self._store, _, self._name = located(address)
         self._kept: IO[bytes] | None = None
         try:
@@ -55,19 +73,6 @@ class RemoteFile(io.RawIOBase):
         if self._kept is not None:
             self._kept.close()
         super().close()
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Whether it can be read anywhere."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next byte."""
-        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence])
-        return self._at
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer from the position on; returns how many bytes there were."""

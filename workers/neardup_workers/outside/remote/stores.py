@@ -78,11 +78,9 @@ def _store_of_hugging_face(obstore: Any, base: str) -> Any:
     return _store_of_server(obstore, f"{server}/{path}/resolve/{revision}/", **headers)
 
 
-def _store_of_bucket(obstore: Any, base: str) -> Any:
-    return obstore.store.from_url(base, retry_config=_RETRIES)
-
-
-_BUCKET = Scheme(_of_bucket, _store_of_bucket, lists=True, writes=True)
+_BUCKET = Scheme(
+    _of_bucket, lambda obstore, base: obstore.store.from_url(base, retry_config=_RETRIES), lists=True, writes=True
+)
 _SERVER = Scheme(_of_server, _store_of_server, lists=False, writes=True)
 SCHEMES = {
     "s3": _BUCKET,

@@ -14,12 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from neardup.errors import ConfigError
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
-from neardup_workers.outside.settings.declared import (
-    MEMORY_MAX,
-    ConnectionOptions,
-    StreamOptions,
-    TopicOptions,
-)
+from neardup_workers.outside.settings.declared import MEMORY_MAX, ConnectionOptions, StreamOptions, TopicOptions
 from neardup_workers.outside.settings.files import Settings
 
 # Of the memory of a worker in addition to its tables, a step has an eighth, and so has a compressed batch of a
@@ -38,43 +33,35 @@ FORWARDED = ("original", "update", "unchanged")
 
 
 class StreamLimits(NamedTuple):
-    """Bounds of the workers that no setting names.
+    """Bounds of the workers that no setting names."""
 
-    Attributes:
-        commit_seconds: from one commit of a signer to the next while documents come; in other roles a quarter of it. A
-            transaction takes some milliseconds, and a pair is published within half a second.
-        step_documents_max: of a signer. A transaction of 5,000 documents costs less than a microsecond each.
-        step_messages_max: of a matcher or linker; as many as fill the bytes of a step.
-        step_bytes_max: of the messages that a step reads, and, in a matcher, of the pairs that they make.
-        step_pairs_max: of a matcher, about. The producer sends them in about a second, so a slow broker has time before
-            the transaction timeout. Where a step is aborted, the next ones are smaller.
-        undecided_max: documents that wait for a verdict in a linker, before it reads no more.
-        messages_bytes_max: of signed, which a linker holds to compare documents; it reads others again.
-        skew_seconds: by which the time of a document may lie ahead of its message's, which a later one becomes. Clocks
-            differ by less.
-        turn_seconds_max: after which a step ends the process. A step takes about a second, and kernels compile in less
-            than a minute.
-        stall_seconds_max: in which a growing partition advances, or the process ends; in which a committed offset is
-            decided, or the worker restarts, and then ends. A broker restarts in less.
-        trim_seconds: from one removal to the next of what has left the windows. Kafka deletes whole segments, so a
-            shorter time frees no disk.
-        canaries_every: of one document in so many an edited copy is looked up, to measure recall; 0 for none.
-        canaries_per_second_max: so that canaries take about 1 % of the time however fast documents come.
-    """
-
+    # From one commit of a signer to the next while documents come; in other roles a quarter of it. A transaction takes
+    # some milliseconds, and a pair is published within half a second.
     commit_seconds: float = 0.2
-    step_documents_max: int = 5_000
+    step_documents_max: int = 5_000  # of a signer. A transaction of 5,000 documents costs less than a microsecond each.
+    # Of a matcher or linker; as many as fill the bytes of a step.
     step_messages_max: int = BATCH_BYTES_MAX // _MESSAGE_BYTES
+    # Of the messages that a step reads, and, in a matcher, of the pairs that they make.
     step_bytes_max: int = BATCH_BYTES_MAX
+    # Of a matcher, about. The producer sends them in about a second, so a slow broker has time before the transaction
+    # timeout. Where a step is aborted, the next ones are smaller.
     step_pairs_max: int = 20_000
+    # Documents that wait for a verdict in a linker, before it reads no more.
     undecided_max: int = MEMORY_MAX // UNDECIDED_PART // _UNDECIDED_BYTES
+    # Of signed, which a linker holds to compare documents; it reads others again.
     messages_bytes_max: int = MEMORY_MAX // MESSAGES_PART
+    # By which the time of a document may lie ahead of its message's, which a later one becomes. Clocks differ by less.
     skew_seconds: float = 300.0
+    # After which a step ends the process. A step takes about a second, and kernels compile in less than a minute.
     turn_seconds_max: float = 120.0
+    # In which a growing partition advances, or the process ends; in which a committed offset is decided, or the worker
+    # restarts, and then ends. A broker restarts in less.
     stall_seconds_max: float = 120.0
+    # From one removal to the next of what has left the windows. Kafka deletes whole segments, so a shorter time frees
+    # no disk.
     trim_seconds: float = 60.0
-    canaries_every: int = 100
-    canaries_per_second_max: float = 20.0
+    canaries_every: int = 100  # of one document in so many an edited copy is looked up, to measure recall; 0 for none
+    canaries_per_second_max: float = 20.0  # so that canaries take about 1 % of the time however fast documents come
 
 
 # The limits at the default of ``memory_max``.

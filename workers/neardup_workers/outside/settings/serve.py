@@ -18,31 +18,22 @@ from neardup_workers.outside.settings.kafka import StreamSettings
 
 
 class ServeLimits(NamedTuple):
-    """Bounds of the service that no setting changes. Beyond most of them the answer names the bound and the remedy.
+    """Bounds of the service that no setting changes. Beyond most of them the answer names the bound and the remedy."""
 
-    Attributes:
-        body_bytes_max: of a request, one document or a batch. A client divides a larger batch.
-        bodies_bytes_max: of all requests together, so that eight of the largest fit in memory at the same time.
-        body_seconds_max: in which a client sends a request; a slower one holds memory that others need.
-        batch_lines_max: of a batch. Its answer takes seconds, and begins at once.
-        queue_documents_max: that wait for the writer: some seconds of its work, after which clients give up.
-        event_readers_max: clients of ``/v1/events``. Each holds a connection, and reads the database for its backlog.
-        ahead_seconds: by which a timestamp may lie ahead of the clock; a later one is none. Clocks differ by less.
-        verdict_seconds_max: in which a request waits for its verdict, of a view; clients wait longer, by default.
-        canaries_every: of one document in so many an edited copy is looked up, to measure recall; 0 for none.
-        canaries_per_second_max: so that canaries take about 1 % of the time however fast documents come.
-    """
-
-    body_bytes_max: int = 32 << 20
+    body_bytes_max: int = 32 << 20  # of a request, one document or a batch. A client divides a larger batch.
+    # Of all requests together, so that eight of the largest fit in memory at the same time.
     bodies_bytes_max: int = 256 << 20
-    body_seconds_max: float = 30.0
-    batch_lines_max: int = 10_000
-    queue_documents_max: int = 20_000
+    body_seconds_max: float = 30.0  # in which a client sends a request; a slower one holds memory that others need
+    batch_lines_max: int = 10_000  # of a batch. Its answer takes seconds, and begins at once.
+    queue_documents_max: int = 20_000  # that wait for the writer: some seconds of its work, after which clients give up
+    # Clients of ``/v1/events``. Each holds a connection, and reads the database for its backlog.
     event_readers_max: int = 64
+    # By which a timestamp may lie ahead of the clock; a later one is none. Clocks differ by less.
     ahead_seconds: float = 300.0
+    # In which a request waits for its verdict, of a view; clients wait longer, by default.
     verdict_seconds_max: float = 10.0
-    canaries_every: int = 100
-    canaries_per_second_max: int = 20
+    canaries_every: int = 100  # of one document in so many an edited copy is looked up, to measure recall; 0 for none
+    canaries_per_second_max: int = 20  # so that canaries take about 1 % of the time however fast documents come
 
 
 LIMITS = ServeLimits()

@@ -54,18 +54,7 @@ def read_templates(path: str) -> tuple[str, ...]:
 
 
 def _read_short(path: str, what: str, bytes_max: int, too_long: str) -> bytes:
-    """Return the bytes of a file.
-
-    Args:
-        path: the file.
-        what: what it holds, for the message if it cannot be read.
-        bytes_max: a file with more is refused.
-        too_long: what follows in the message then: what such a file is not, and the remedy.
-
-    Raises:
-        Failure: the file cannot be read.
-        ConfigError: the file is too long.
-    """
+    """Return the bytes of a file with ``what``; ``too_long`` ends the sentence that refuses one of more bytes."""
     try:
         with open_file(path) as file:
             content = file.read(bytes_max + 1)

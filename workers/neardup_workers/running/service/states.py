@@ -17,25 +17,14 @@ from neardup_workers.running.service.roles import Made
 
 
 class State(NamedTuple):
-    """A state of a worker.
+    """A state of a worker."""
 
-    Attributes:
-        waiting: what is in this state -> its progress; empty if the worker is not in it.
-        says: what the worker says of it.
-        why: the reason at the deadline.
-        look: where an operator looks.
-        ends: at the deadline the worker restarts, then the process ends; else ``/readyz`` fails.
-    """
-
+    # What is in this state -> its progress; empty if the worker is not in it.
     waiting: Callable[[Made], Mapping[str, int]]
-    says: Callable[[Made], str]
-    why: str
-    look: str
-    ends: bool
-
-
-def _joining(made: Made) -> Mapping[str, int]:
-    return {} if made.worker.member.joined else {"the worker": 0}
+    says: Callable[[Made], str]  # what the worker says of it
+    why: str  # the reason at the deadline
+    look: str  # where an operator looks
+    ends: bool  # at the deadline the worker restarts, then the process ends; else ``/readyz`` fails
 
 
 def _assigned(made: Made) -> Mapping[str, int]:
@@ -43,21 +32,9 @@ def _assigned(made: Made) -> Mapping[str, int]:
     return {} if member.awaited else {f"partition {partition}": 0 for partition in member.waiting}
 
 
-def _restoring(made: Made) -> Mapping[str, int]:
-    return {"the restore": made.restored()[0]} if made.restoring() else {}
-
-
 def _preparing(made: Made) -> Mapping[str, int]:
     done, count = made.preparing()
     return {"the standby": done} if count else {}
-
-
-def _awaiting(made: Made) -> Mapping[str, int]:
-    return {"the linker": 0} if made.worker.member.awaited else {}
-
-
-def _aborting(made: Made) -> Mapping[str, int]:
-    return {"the step": 0} if made.worker.member.aborted_in_row else {}
 
 
 def _read(done: int, count: int) -> str:
@@ -68,7 +45,8 @@ _HIDDEN = "reads nothing more, though the broker answers: a transaction hides wh
 
 STATES: dict[str, State] = {
     "joining": State(
-        _joining, lambda made: "waits for the group", "is in no generation of its group, though the broker answers",
+        lambda made: {} if made.worker.member.joined else {"the worker": 0},
+        lambda made: "waits for the group", "is in no generation of its group, though the broker answers",
         "kafka-consumer-groups.sh --members", True,
     ),
     "assigned": State(
@@ -77,7 +55,8 @@ STATES: dict[str, State] = {
         "kafka-python admin transactions list", True,
     ),
     "restoring": State(
-        _restoring, lambda made: f"{_read(*made.restored())} for partitions {made.restoring()}", _HIDDEN,
+        lambda made: {"the restore": made.restored()[0]} if made.restoring() else {},
+        lambda made: f"{_read(*made.restored())} for partitions {made.restoring()}", _HIDDEN,
         "kafka-python admin transactions list", True,
     ),
     "preparing": State(
@@ -85,11 +64,13 @@ STATES: dict[str, State] = {
         _HIDDEN, "kafka-python admin transactions list", False,
     ),
     "awaiting": State(
-        _awaiting, lambda made: f"waits for {made.worker.member.awaited}", "waits for other roles", "neardup status",
+        lambda made: {"the linker": 0} if made.worker.member.awaited else {},
+        lambda made: f"waits for {made.worker.member.awaited}", "waits for other roles", "neardup status",
         False,
     ),
     "aborting": State(
-        _aborting, lambda made: f"was refused: {made.worker.member.producer.last_error}",
+        lambda made: {"the step": 0} if made.worker.member.aborted_in_row else {},
+        lambda made: f"was refused: {made.worker.member.producer.last_error}",
         "has its transactions aborted", "the brokers", False,
     ),
 }  # fmt: skip

@@ -117,7 +117,7 @@ _DOCUMENT: dict[str, Schema] = {
     },
     "timestamp": {
         "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default, "
-        "and for any other value.",
+        "and for any other value."
     },
     "source": {"description": f"Who tells it; the setting fields names another field. {_NO_STRING}"},
     "url": {"description": f"Where it can be read; {URL_CHARACTERS_MAX:,} characters at most are kept. {_NO_STRING}"},

@@ -18,13 +18,7 @@ from neardup_workers.outside.topics.links import NO_LINKS, LinkMessage, encode_l
 from neardup_workers.outside.topics.messages import Envelope
 from neardup_workers.outside.topics.names import Topics
 from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
-from neardup_workers.outside.transport.protocol import (
-    Committed,
-    Message,
-    OffsetGoneError,
-    Transport,
-    UnreachableError,
-)
+from neardup_workers.outside.transport.protocol import Committed, Message, OffsetGoneError, Transport, UnreachableError
 
 _log = logging.getLogger(__name__)
 # Unused partitions are looked at so often at most.

@@ -50,18 +50,13 @@ _SOURCES_MAX = 10_000
 
 
 class Rules(NamedTuple):
-    """Which events there are.
+    """Which events there are."""
 
-    Attributes:
-        now: seconds since the epoch.
-        members: a story has grown when it has so many members, and then each time it has doubled; 0 for never. By
-            default three: two are often a version and its correction.
-        sources: the same for the sources that tell it.
-    """
-
-    now: Callable[[], float]
+    now: Callable[[], float]  # seconds since the epoch
+    # A story has grown when it has so many members, and then each time it has doubled; 0 for never. By default three:
+    # two are often a version and its correction.
     members: int = 3
-    sources: int = 3
+    sources: int = 3  # the same for the sources that tell it
 
 
 class Event(NamedTuple):

@@ -36,6 +36,7 @@ from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.leads import RESULT_FIELDS
+from neardup.stories.verdicts.representatives import FIRST
 from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import REFUSED
 from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW
@@ -84,7 +85,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
         settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         with _folder(options) as folder, Corpus(Path(folder), settings, options.memory_max) as corpus:
             places = verdicts.Places(with_sources=guards or counts_sources)
-            preference = verdicts.Preference(options.prefer or verdicts.FIRST)
+            preference = verdicts.Preference(options.prefer or FIRST)
             for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
                 check_rows(options.output, "--output", chunk.entries)
                 corpus.add(signed.batch)
@@ -337,7 +338,7 @@ def check_asked(options: BatchOptions, settings: Settings) -> None:
         raise Failure(
             Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE or --output FILE"
         )
-    if options.sources is not None and options.prefer not in (None, verdicts.FIRST):
+    if options.sources is not None and options.prefer not in (None, FIRST):
         raise Failure(
             Exit.USAGE,
             f"--sources says who was first by arrival, and --prefer {options.prefer} decides in another order: leave "

@@ -30,6 +30,7 @@ from neardup.pairs.batches import Batch
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.shards import table_limits
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.verdicts.representatives import FIRST
 from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
 from neardup_workers.doing.session.session import Session
 from neardup_workers.doing.session.token_order import with_order
@@ -44,7 +45,7 @@ from neardup_workers.outside.settings.files import Settings, fields_of
 from neardup_workers.running.commands.batch import queries
 from neardup_workers.running.commands.batch.corpus import Corpus, check_asked, decide
 from neardup_workers.running.commands.batch.found import PairCounts, RowPairs
-from neardup_workers.running.commands.batch.verdicts import FIRST, Places, Preference
+from neardup_workers.running.commands.batch.verdicts import Places, Preference
 
 try:
     import pyarrow as pa

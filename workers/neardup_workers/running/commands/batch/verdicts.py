@@ -30,6 +30,7 @@ from neardup.pairs.signing import Signed
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions, Found
 from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
+from neardup.stories.verdicts.representatives import FIRST, LONGEST, length_of
 from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES, Arrivals
 from neardup.window import NO_TIME
@@ -45,7 +46,6 @@ from neardup_workers.outside.readers.lines import BOM
 from neardup_workers.running.commands.batch.content_pairs import ContentPairs, ranges
 from neardup_workers.running.commands.batch.rows import ROWS, RowFiles, Rows
 
-FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.
 _NEVER = 1 << 61
 
@@ -121,7 +121,7 @@ class Preference:
         """Return the value of a document."""
         if self._prefer == FIRST:
             return 0.0
-        return _length(document) if self._prefer == LONGEST else _number(entry, self._prefer)
+        return length_of(document) if self._prefer == LONGEST else _number(entry, self._prefer)
 
     def add(self, value: float) -> None:
         """Add the value of the next document."""
@@ -152,14 +152,6 @@ def _number(entry: Entry, name: str) -> float:
     except (orjson.JSONDecodeError, ValueError):
         return -np.inf
     return -np.inf if np.isnan(number) else number
-
-
-def _length(document: Document) -> float:
-    """Return the number of characters of a text, or of tokens, components or fields."""
-    for value in (document.text, document.tokens, document.vector, document.fields):
-        if value is not None and len(value):
-            return float(len(value))
-    return 0.0
 
 
 class Places:
@@ -291,13 +283,9 @@ def falls_of(places: Places, order: Rows, verdicts: Verdicts) -> list[Fall]:
     falls, rows = Falls(), np.array(places.rows, np.int64)
     for first in range(0, len(order), ROWS):
         at = order[first : first + ROWS]
-        names = partial(places.sources if places.with_sources else _nameless, rows[at])
+        names = partial(places.sources, rows[at]) if places.with_sources else partial(list[str], [""] * len(at))
         falls.add(verdicts.select(at), partial(_place, rows[at]), names)
     return falls.found()
-
-
-def _nameless(at: Rows) -> list[str]:
-    return [""] * len(at)
 
 
 def _place(places: Rows, at: int) -> str:

@@ -23,8 +23,7 @@ import re
 import uuid
 import zlib
 from collections import OrderedDict
-from types import TracebackType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from neardup.documents.document import Document
 from neardup.errors import Reason
@@ -143,9 +142,7 @@ class Archive:
             raise Failure(Exit.USAGE, f"--warc-out {self._path} is a pipe or a device: name a file")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """Write what waits, after the last record, and finish the file."""
         if kind is None:
             self._write_waiting()

@@ -183,11 +183,7 @@ def _choice(config: Config) -> Table:
         title,
         [
             ("bands", f"{tuning.bands}", "a pair is a candidate if one band agrees whole"),
-            (
-                "rows",
-                f"{tuning.rows}",
-                f"a band; {rows_total} in all, {width} bytes of sketch",
-            ),
+            ("rows", f"{tuning.rows}", f"a band; {rows_total} in all, {width} bytes of sketch"),
             ("candidate probability", f"{tuning.candidate_probability:.4f}", "at the threshold"),
             ("pass probability", f"{tuning.pass_probability:.4f}", "at the threshold, for the score to reach the cut"),
             ("overall recall", f"{tuning.recall:.4f}", "at the threshold: the product of the two"),

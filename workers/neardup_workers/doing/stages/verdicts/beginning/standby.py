@@ -26,12 +26,7 @@ from neardup_workers.doing.stages.verdicts.held import Held
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.topics.signed import PARTITION, position_of
-from neardup_workers.outside.transport.protocol import (
-    Committed,
-    FencedError,
-    OffsetGoneError,
-    UnreachableError,
-)
+from neardup_workers.outside.transport.protocol import Committed, FencedError, OffsetGoneError, UnreachableError
 
 _log = logging.getLogger(__name__)
 # Committed offsets are at most this old.
