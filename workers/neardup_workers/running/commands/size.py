@@ -56,7 +56,7 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 # that it holds; of a linker and of a filter; the time of a restore over that of matching the same documents. A linker
 # that takes over reads each document of the window for so many microseconds (``S14-linker``).
 SIGNER_DOCUMENT, SIGNER_KILOBYTE, MATCHER_DOCUMENT, MATCHER_SHARD = 9.677, 1.551, 4.138, 0.271
-LINKER_DOCUMENT, FILTER_DOCUMENT, RESTORE_OF_MATCH = 8.066, 26.96, 0.9247
+LINKER_DOCUMENT, FILTER_DOCUMENT, RESTORE_OF_MATCH = 5.603, 26.96, 0.9247
 LINKER_RESTORE = 8.8
 # Memory that is allocated over what is used; of a worker apart from its window.
 SLACK, PROCESS_BYTES = 1.067, 314_600_000.0

@@ -239,7 +239,7 @@ class Intake:
         if partition >= self._verdict_partitions:
             raise UnknownTopicError(
                 f"{topic} has {self._verdict_partitions} partitions, but documents come from partition {partition}: "
-                f"give it and {self.plan.topics.unique} as many partitions as {self.plan.topics.documents} has"
+                f"neardup topics create --grow adds as many as {self.plan.topics.documents} has (documents_partitions)"
             )
 
     def _check_holes(self) -> None:
