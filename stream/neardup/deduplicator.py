@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from threading import Lock
-from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.signing import Signed, Signer
 from neardup.pairs.values import UnreadTimes, warn_of_times, warn_of_types, without_future
 from neardup.pairs.window_message import reader_of
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, checked
 from neardup.schemes.shortfall import warned
 from neardup.stories.arrow.columns import DocumentRows
 from neardup.stories.arrow.tables import (
@@ -73,8 +72,7 @@ class Deduplicator:
         self, config: Config | None = None, *, candidates: bool = False, canaries_every: int = 0,
         now: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        check_type(config, (Config, NoneType), "a configuration is a neardup.Config: Config(threshold=0.8)")
-        self.config, self._now = config or Config(), now
+        self.config, self._now = Config() if config is None else checked(config), now
         self.signer, self._query_signer = Signer(self.config), Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
         self._canaries, self._decider = Canaries(self.matcher, canaries_every), Decider(self.matcher)

@@ -21,7 +21,7 @@ from neardup.pairs.comparing import NO_LEADS, NO_ROWS, Leads, compared, is_lead,
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
-from neardup.schemes.config import Config, is_weighted
+from neardup.schemes.config import Config, checked, is_weighted
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys
 from neardup.schemes.rows import SCHEMES
 from neardup.window import BandTable, Candidates, Items, Limits
@@ -89,7 +89,7 @@ class Matcher:
     def __init__(
         self, config: Config, *, shard: Shard | None = None, candidates: bool = False, limits: Limits | None = None
     ) -> None:
-        self.config = config
+        self.config = checked(config)
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self.shard = WHOLE_STREAM if shard is None else shard
         self.scheme = SCHEMES[config.scheme]

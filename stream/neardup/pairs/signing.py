@@ -15,7 +15,7 @@ from neardup.errors import ConfigError
 from neardup.pairs.batches import FIXED_BYTES, Batch, bytes_of, make_batch, rows_of, select, sizes_of, sound_columns
 from neardup.pairs.json_lines import Unread
 from neardup.pairs.values import PlainReader, Sheet, admitted, converted, held_documents, wrong_values
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, checked
 from neardup.schemes.interface import select_ragged
 from neardup.schemes.rows import SCHEMES
 
@@ -54,7 +54,7 @@ class Signer:
     """
 
     def __init__(self, config: Config, item_bytes_max: int | None = None, *, queries: bool = False) -> None:
-        self.config, self._queries = config, queries
+        self.config, self._queries = checked(config), queries
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
         self._reads_texts = config.plan.kind == "text"

@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from neardup.documents.document import check_type
 from neardup.errors import ConfigError
 from neardup.features.texts.normalize import FOLDS
 from neardup.features.texts.shingles import SHINGLES
@@ -271,6 +272,12 @@ OF_SCHEMES = Parameters.model_fields.keys() - {
 def is_weighted(settings: Parameters) -> bool:
     """Return whether similarity depends on counts of the stream (``neardup.features.tokens.rarity``)."""
     return settings.measure in SET_MEASURES and SET_MEASURES[settings.measure].weighted
+
+
+def checked(config: Config) -> Config:
+    """Return a configuration. Raises ``TypeError`` for anything else."""
+    check_type(config, Config, "a configuration is a neardup.Config: Config(threshold=0.8)")
+    return config
 
 
 # The settings that are kept as values.

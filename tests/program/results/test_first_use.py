@@ -123,6 +123,8 @@ def test_wrong_arguments_of_the_library_say_so(python: Run) -> None:
         "remove(['a'])": "a list is given, but an id is a string: call remove for each id",
         "explain('a', 3)": "a int is given, but explain takes two ids or documents",
         "load('window.bin')": "a str is given, but a window is bytes: neardup.load_window takes a path",
+        "signer.__class__({})": "a dict is given, but a configuration is a neardup.Config",
+        "matcher.__class__(None)": "a NoneType is given, but a configuration is a neardup.Config",
         "__class__({'threshold': 0.8})": "a dict is given, but a configuration is a neardup.Config",
         "__reduce_ex__(4)": "cannot be pickled or copied: neardup.save_window writes its window",
     }

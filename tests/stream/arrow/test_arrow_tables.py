@@ -166,6 +166,7 @@ def test_an_empty_table_has_no_verdicts() -> None:
         ([Document("a", "b")], {}, "a list is no table: give"),
         (pa.table({"a": [1]}), {"text_field": "body"}, "no column 'body' (it has: a)"),
         (pa.table({"text": ["x"]}), {"id_field": "key"}, "no column 'key' (it has: text)"),
+        ([{"id": 1, "body": "x"}], {}, "no column 'text' (it has: id, body)"),
         (pa.table({"id": ["a"], "text": [1]}), {}, "column 'text' is int64, but must hold strings"),
         (pa.table({"id": [True], "text": ["x"]}), {}, "column 'id' is bool, but must hold strings, whole numbers or"),
         (pa.table({"id": ["a"], "text": ["x"], "timestamp": [True]}), {}, "column 'timestamp' is bool"),

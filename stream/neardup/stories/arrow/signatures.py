@@ -13,7 +13,7 @@ from neardup.errors import ConfigError
 from neardup.pairs.batches import Batch, bucket_keys, id_columns, make_batch
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.signing import Signed, Signer
-from neardup.schemes.config import Config
+from neardup.schemes.config import Config, checked
 from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import ROW_TYPES
@@ -57,7 +57,7 @@ def sign_table(
     >>> signed.column_names[0], signed.num_columns, one["band_18"] == other["band_18"]
     ('id', 145, True)
     """
-    config = config or Config()
+    config = Config() if config is None else checked(config)
     tuning = config.tuning
     _check(config)
     fields = Fields(
@@ -94,7 +94,7 @@ def batch_of_signatures(table: ArrowTable, config: Config | None = None, *, id_f
     >>> batch_of_signatures(signed).ids_at(np.arange(2))
     ['a', 'b']
     """
-    config = config or Config()
+    config = Config() if config is None else checked(config)
     _check(config)
     names, given = _row_names(config), cast(Any, table)
     if missing := [name for name in (id_field, *names) if name not in given.column_names]:

@@ -73,7 +73,8 @@ def batches_of(table: Any, fields: Fields) -> Any:
         if isinstance(table, list | tuple) and table and all(isinstance(row, Mapping) for row in table):
             names = (fields.id, fields.text, fields.timestamp, fields.collection)
             tops = [top for name in names if name is not None for top in names_of(name)]
-            rows = {name: [row.get(name) for row in table] for name in tops if any(name in row for row in table)}
+            given = dict.fromkeys(str(name) for row in table for name in row)
+            rows = {name: [row.get(name) for row in table] if name in tops else pa.nulls(len(table)) for name in given}
             return pa.table(rows).to_reader()
         if hasattr(table, "__arrow_c_array__") or (
             isinstance(table, list | tuple) and all(isinstance(row, str) for row in table)
