@@ -96,16 +96,13 @@ def plain_signer(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed
     last = _LastPlain()
 
     def of_chars(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        signed: tuple[int, int, int] = _sign_plain(_plain_of(last, key, numbers, texts, longest, out), longest)
-        if longest > _KEPT_SHINGLES:
-            last.kept.value = None
+        plain = _plain_of(last, key, numbers, texts, longest, out)
+        signed: tuple[int, int, int] = _sign_plain(plain.address, longest)
         return signed
 
     def of_words(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
         plain, rules = _plain_of(last, key, numbers, texts, longest, out), _WordRules(word_tables(), _kept.words)
-        signed: tuple[int, int, int] = _sign_plain_words(plain, rules, longest)
-        if longest > _KEPT_SHINGLES:
-            last.kept.value = None
+        signed: tuple[int, int, int] = _sign_plain_words(plain.address, rules, longest)
         return signed
 
     return of_chars if unit == "chars" else of_words
@@ -170,14 +167,13 @@ def _scratch_of(key: tuple[str, int, int], longest: int) -> _Scratch:
 def _plain_of(
     last: _LastPlain, key: tuple[str, int, int], numbers: tuple[Any, ...], texts: RawTexts, longest: int,
     out: SignedColumns,
-) -> int:  # fmt: skip
-    """Return where kernels find the ``_Plain`` of some texts: that of the last ones in the same columns, if its scratch
-    has room."""
-    kept = last.kept
+) -> Kept[_Plain]:  # fmt: skip
+    """Return what kernels sign some texts by: that of the last ones in the same columns, if its scratch has room."""
+    kept = last.kept if longest <= _KEPT_SHINGLES else Kept[_Plain](_keep)
     value = kept.value
     if value is None or value[0] is not texts or value[7] is not out[0] or len(value[6].shingles) < longest:
         kept.renew(_Plain._make((texts, *numbers, _scratch_of(key, longest), *out)))
-    return kept.address
+    return kept
 
 
 def _columns(n: int, rows: int, sketch_bits: int) -> SignedColumns:
