@@ -126,10 +126,14 @@ class Sources:
         """Derive stories from rows that a restart reads, in order. ``times`` are theirs; they are those of arrival, or
         dates."""
         self._first = min(self._first, rows["place"][0])
-        names, none = self._names, np.full(len(times), NO_TIME)
-        sources = [names.setdefault(source, source) for source in rows["source"]]
-        statuses = np.where(np.array(rows["gone"]) > 0, REMOVED, found.statuses).astype(np.uint8)
-        dates = np.array([NO_TIME if date is None else date for date in rows["date"]], np.int64)
+        none = np.full(len(times), NO_TIME)
+        sources = list(map(self._names.setdefault, rows["source"], rows["source"]))
+        statuses = found.statuses
+        if any(rows["gone"]):
+            statuses = np.where(np.array(rows["gone"]) > 0, REMOVED, statuses).astype(np.uint8)
+        dates = none
+        if rows["date"].count(None) < len(times):
+            dates = np.array([NO_TIME if date is None else date for date in rows["date"]], np.int64)
         when = (times, dates) if has_arrivals else (none, times)
         self.ledger.begin(Reports(sources, statuses, found.clusters, found.late, *when))
 
