@@ -8,7 +8,7 @@ from neardup import Document
 from neardup_workers.outside.settings.serve import ServeSettings
 
 # Calls of Python and of C: what a step makes, and a twentieth.
-CALLS_MAX = 435
+CALLS_MAX = 289
 
 
 def test_a_document_alone_is_decided_and_stored_in_few_calls(tmp_path):

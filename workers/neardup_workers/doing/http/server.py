@@ -37,7 +37,7 @@ from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.outgoing.delivery import Delivery, measure_outbox
 from neardup_workers.doing.http.outgoing.hook import Hook, hook_of
 from neardup_workers.doing.http.window import near, window_requests
-from neardup_workers.doing.http.writer import Writer
+from neardup_workers.doing.http.writer import Broken, Busy, Writer
 from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
@@ -183,12 +183,14 @@ def started(
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
         recall.measure()
+        _count_sources(writer)
         measure_sources(observer, reader, now())
         measure_outbox(reader, observer, now())
 
     def stop() -> None:
         if delivery is not None:
             delivery.stop()
+        _count_sources(writer)
         writer.stop()
 
     service = Service(
@@ -198,6 +200,12 @@ def started(
     app = application(service, window_requests(writer))
     keeper.log.check_rest(on_broken)
     return Running(app, events, stop, lambda: writer.error or keeper.log.damage, degrading.refused)
+
+
+def _count_sources(writer: Writer) -> None:
+    """Let the writer count what waits for the ledger of sources."""
+    with suppress(Busy, Broken):
+        writer.call(lambda keeper: keeper.check(())).result()
 
 
 async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | None, start: Start) -> Exit:

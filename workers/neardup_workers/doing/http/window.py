@@ -8,6 +8,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from neardup.stories.sources.names import name_of
 from neardup_workers.doing.http.access.guard import admitted, check_collection, holder_of
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.answers.judged import LINES_MAX, judged_values
-from neardup_workers.doing.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
+from neardup_workers.doing.http.app import Handler, Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
 from neardup_workers.doing.http.described.parameters import (
     ADD,
@@ -65,7 +66,7 @@ from neardup_workers.outside.store.rows import StoredRow
 
 def window_requests(writer: Writer) -> Handlers:
     """Return the requests of ``WINDOW_REQUESTS``, with the window of a writer."""
-    return {**{key: partial(function, writer) for key, function in _WITH_WRITER.items()}, **READS}
+    return {**READS, **{key: partial(function, writer) for key, function in _WITH_WRITER.items()}}
 
 
 async def near(writer: Writer, id_: str, collection: str | None) -> Sequence[Pair] | None:
@@ -303,6 +304,13 @@ async def source(service: Service, request: Request) -> Response:
     return json_response(account)
 
 
+async def counted(read: Handler, writer: Writer, service: Service, request: Request) -> Response:
+    """A request about sources, when the ledger has counted all documents, as far as the writer can."""
+    with suppress(Busy, Broken):
+        await writer.call(lambda keeper: keeper.check(()))
+    return await read(service, request)
+
+
 # The requests that change the window, or ask it: their functions get its writer first.
 _WITH_WRITER: Mapping[tuple[str, str], Callable[..., Awaitable[Response]]] = {
     ("POST", "/v1/check"): check,
@@ -315,6 +323,8 @@ _WITH_WRITER: Mapping[tuple[str, str], Callable[..., Awaitable[Response]]] = {
     ("POST", "/v1/together"): partial(judge, same=True),
     ("POST", "/v1/apart"): partial(judge, same=False),
     ("POST", "/v1/clusters/{number:int}"): mark,
+    ("GET", "/v1/sources"): partial(counted, sources),
+    ("GET", "/v1/sources/{rest:anything}"): partial(counted, source),
 }
 # Those that read what its writer stores.
 READS: Handlers = {

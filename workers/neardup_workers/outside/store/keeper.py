@@ -112,7 +112,7 @@ class Keeper:
     # Changes
 
     def check(self, documents: Sequence[Document]) -> list[Answer]:
-        """Decide documents and add them as one step.
+        """Decide documents and add them as one step. Without documents, count for the sources what waits to be counted.
 
         Raises:
             StoreFull: the disk is full; no document was added.
@@ -123,9 +123,9 @@ class Keeper:
         accepted = accepted_of(documents, signed.refusals)
         lost = refusals([source_of(documents[n]) or "" for n in refused], self._present()) if refused else _NOTHING_LOST
         answers = iter(self._added(accepted, signed, lost) if accepted else ())
-        if not accepted:
+        if not accepted and (lost.sources or self._sources.waits):
             with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
-                self._ledger.add(lost)
+                self._sources.report(lost)
         self.signer.fill_again(signed)
         return [
             Answer(str(document.id), refused[position]) if position in refused else next(answers)
@@ -290,13 +290,14 @@ class Keeper:
     @contextmanager
     def _step(self) -> Iterator[None]:
         """Run a step of the table, the decisions and the log atomically."""
+        self._sources.open()
         with self._decider.step, self._ledger.step():
             with self.log.transaction():
                 yield
                 changes, oldest = self._decider.story_changes(), self._oldest
                 self.log.follow(changes)
-                self._sources.follow(self.log.writer, changes, oldest)
-            self._sources.settle(changes, oldest)
+                self._sources.follow(self.log.writer, changes, oldest, self._decider.places)
+            self._sources.settle(oldest)
             self._repeating += self._ledger.began_repeating()
 
     def _now(self, document: Document) -> Document:
@@ -344,10 +345,9 @@ class Keeper:
             kept = int((self.config.window_seconds or 0.0) * MICROSECONDS) + self._history
             since = self.matcher.table.stream_time - kept if self._history else None
             self.log.expire(self._oldest, since, self.matcher.rarity)
-            self._ledger.add(lost)
             found, sources_of = decided.verdicts, [one[0] or "" for one in shown]
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
-            self._ledger.add(Reports(sources_of, found.statuses, found.clusters, found.late, *when))
+            self._sources.report(lost, Reports(sources_of, found.statuses, found.clusters, found.late, *when))
         for one in losses:
             self.losses.add(*one)
         self.canaries.after(documents, batch)
@@ -387,7 +387,8 @@ class Keeper:
                 self.matcher.match(batch, probe=False)
             self.canaries.restored(batch, first, max(0, _RESTORED_NEWEST - left))
             parts.append(restored_rows(rows, batch))
-            self._sources.begin(rows, parts[-1][1], batch.times, has_arrivals=self._clock is not None)
+            has_arrivals, counted = self._clock is not None, meta.get("counted")
+            self._sources.begin(rows, parts[-1][1], batch.times, has_arrivals=has_arrivals, counted=counted)
             if table.documents > expected:  # not of all at once: the first rows share less than many do
                 expected = table.documents + min(left, 3 * table.documents)
                 table.expect(expected)

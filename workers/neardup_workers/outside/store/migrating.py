@@ -41,7 +41,7 @@ from neardup.stories.verdicts.records import (
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import damaged, locked, unusable
-from neardup_workers.outside.store.extra import copying
+from neardup_workers.outside.store.extra import copying, sources
 from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name
 
@@ -118,6 +118,7 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
             target.expire(meta["oldest"], 0)
         target.follow(*_stories(source, signer))
         lost = copying.copy(source, target.writer)
+        target.writer.execute(sources.COUNTED, (meta.get("counted", meta["places"]),))
     return kept, anonymous, lost
 
 

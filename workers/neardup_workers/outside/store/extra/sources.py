@@ -4,11 +4,15 @@ A row of ``sources`` is the account of a source in an hour, or in all. ``source_
 another one had earlier, and ``source_stories`` who was first in a story that still lives and has a second member. Other
 stories are derived from the row of their original. Removals leave the ledger alone: it names sources and counts, no
 documents.
+
+To count a document takes half as long as to decide it, and sixteen take little longer than one. So the newest documents
+may wait: ``counted`` of ``meta`` is the place of the first one that does, and a restart reads them from their rows.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -50,6 +54,9 @@ CREATE TABLE source_exceeded (bound TEXT PRIMARY KEY, number INTEGER NOT NULL) W
 """
 
 
+# Documents that wait at most; who reads lets the writer count them first.
+WAITING_MAX = 16
+COUNTED = "REPLACE INTO meta VALUES ('counted', ?)"
 # The stories with a second member.
 _SHARED = "SELECT cluster FROM stories WHERE record NOTNULL"
 
@@ -93,6 +100,23 @@ def _storing(table: _Table) -> tuple[str, str]:
 _STATEMENTS = {kind: _storing(table) for kind, table in LEDGER.items()}
 
 
+class _Waiting(NamedTuple):
+    """Documents that wait, as values of ``Reports``; the stories that have got a second member or have ended with
+    them."""
+
+    documents: list[tuple[Any, ...]]
+    ids: set[int]
+    ended: list[int]
+
+
+def _documents(reports: Reports) -> list[tuple[Any, ...]]:
+    return list(zip(reports.sources, *(column.tolist() for column in reports[1:]), strict=True))
+
+
+_NOTHING_WAITS = _Waiting([], set(), [])
+_TYPES = (np.uint8, np.int64, np.bool_, np.int64, np.int64)
+
+
 class Sources:
     """The ledger of a log, and which of its stories are stored."""
 
@@ -101,12 +125,40 @@ class Sources:
         self._shared: set[int] = set()  # stories with a second member
         self._first = PLACE_MAX  # the oldest place of the window, during a restart of the rows
         self._names: dict[Any, str] = {None: ""}  # during a restart: of each source one string
+        self._new, self._waiting = _NOTHING_WAITS, _Waiting([], set(), [])  # of the open step; of those before
+        self._counts = self._is_stored = False  # the open step counts what waits; ``counted`` is known to be stored
 
-    def follow(self, writer: sqlite3.Connection, changes: KeptStories, oldest: int) -> None:
-        """Store what a step changed, in its open transaction; the window begins at the place ``oldest`` with it.
-        Stories of one member leave with their row."""
-        ledger, shared, written = self.ledger, self._shared, {*changes.ids, *changes.ended}
-        ledger.end(changes.ended)
+    @property
+    def waits(self) -> bool:
+        """Whether documents wait to be counted."""
+        return bool(self._waiting.documents)
+
+    def open(self) -> None:
+        """Begin a step."""
+        self._new, self._counts = _NOTHING_WAITS, True
+
+    def report(self, lost: Reports, said: Reports | None = None) -> None:
+        """Count what the open step has refused, with it, and what it has decided, with it or later."""
+        self._counts = said is None or bool(lost.sources)
+        self._new = _Waiting(_documents(lost) + ([] if said is None else _documents(said)), set(), [])
+
+    def follow(self, writer: sqlite3.Connection, changes: KeptStories, oldest: int, places: int) -> None:
+        """Store what a step changed, in its open transaction; with it the window begins at the place ``oldest``, and
+        the next document has the place ``places``. Stories of one member leave with their row."""
+        before, ids = self._waiting, self._waiting.ids.union(changes.ids) if changes.ids else self._waiting.ids
+        waiting = self._new = _Waiting(
+            before.documents + self._new.documents, ids, [*before.ended, *changes.ended]
+        )  # fmt: skip
+        number = len(waiting.documents)
+        self._counts |= number >= WAITING_MAX or oldest > places - number or not self._is_stored
+        if not self._counts:
+            return
+        ledger, shared, written = self.ledger, self._shared, {*waiting.ids, *waiting.ended}
+        if waiting.documents:
+            sources, *columns = zip(*waiting.documents, strict=True)
+            ledger.add(Reports._make((sources, *map(np.array, columns, _TYPES))))
+        writer.execute(COUNTED, (places,))
+        ledger.end(waiting.ended)
         ledger.end(place for place in range(self._first, oldest) if place not in shared and place not in written)
         parts = [ledger.kept("story", (place,)) for place in written]
         parts += [
@@ -116,15 +168,20 @@ class Sources:
         ]
         store(writer, parts)
 
-    def settle(self, changes: KeptStories, oldest: int) -> None:
+    def settle(self, oldest: int) -> None:
         """Close the step, after its transaction."""
-        self._shared.update(changes.ids)
-        self._shared.difference_update(changes.ended)
-        self._first = oldest
+        self._waiting = self._new
+        if self._counts:
+            self._shared.update(self._waiting.ids)
+            self._shared.difference_update(self._waiting.ended)
+            self._first, self._waiting, self._is_stored = oldest, _NOTHING_WAITS, True
 
-    def begin(self, rows: Columns, found: Verdicts, times: npt.NDArray[np.int64], *, has_arrivals: bool) -> None:
-        """Derive stories from rows that a restart reads, in order. ``times`` are theirs; they are those of arrival, or
-        dates."""
+    def begin(
+        self, rows: Columns, found: Verdicts, times: npt.NDArray[np.int64], *, has_arrivals: bool,
+        counted: int | None = None,
+    ) -> None:  # fmt: skip
+        """Derive stories from rows that a restart reads, in order; those from the place ``counted`` on wait. ``times``
+        are theirs; they are those of arrival, or dates."""
         self._first = min(self._first, rows["place"][0])
         none = np.full(len(times), NO_TIME)
         sources = list(map(self._names.setdefault, rows["source"], rows["source"]))
@@ -135,7 +192,11 @@ class Sources:
         if rows["date"].count(None) < len(times):
             dates = np.array([NO_TIME if date is None else date for date in rows["date"]], np.int64)
         when = (times, dates) if has_arrivals else (none, times)
-        self.ledger.begin(Reports(sources, statuses, found.clusters, found.late, *when))
+        reports = Reports(sources, statuses, found.clusters, found.late, *when)
+        self._is_stored |= counted is not None
+        if (at := bisect_left(rows["place"], PLACE_MAX if counted is None else counted)) < len(sources):
+            self._waiting.documents.extend(one for one in _documents(reports)[at:] if one[1] != REMOVED)
+        self.ledger.begin(Reports._make(column[:at] for column in reports))
 
     def resume(self, writer: sqlite3.Connection, stories: KeptStories, oldest: int) -> None:
         """Go on from what is stored, after the rows; the window begins at the place ``oldest``."""
@@ -144,7 +205,9 @@ class Sources:
         with suppress(sqlite3.OperationalError):  # on a full disk, a later start removes what earlier versions stored
             writer.execute(f"DELETE FROM source_stories WHERE cluster NOT IN ({_SHARED})")
         known = {place for (place,) in writer.execute("SELECT cluster FROM source_stories")}
-        self.ledger.end(shared - known)  # forgotten as one of too many, and derived again
+        joined = {document[2] for document in self._waiting.documents} & shared
+        self._waiting.ids.update(joined - known)
+        self.ledger.end(shared - known - joined)  # forgotten as one of too many, and derived again
         self.ledger.end(place for place in range(first, oldest) if place not in shared)
         self.ledger.resume(load(writer))
         self.ledger.end(stories.ended)
