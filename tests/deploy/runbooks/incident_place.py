@@ -32,7 +32,7 @@ from neardup_workers.outside.topics.names import SIGN
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.service.roles import ROLES
 
-COMMAND_SECONDS_MAX = 60.0
+COMMAND_SECONDS_MAX = 180.0
 ABSENT = 127  # what a shell says of a program that is not there
 # A table as wide as this folds no sentence.
 COLUMNS = 400

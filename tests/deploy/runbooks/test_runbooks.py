@@ -25,7 +25,7 @@ from programs import Prometheus
 from runbook_rows import ROWS, Row
 from scraping import Scraped, prometheus_in
 
-WAIT_SECONDS_MAX = 240.0
+WAIT_SECONDS_MAX = 240.0  # with a scrape a second
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 WINDOWS, FOR = 60, 300
 # A scrape that fails restarts ``for``, and on a busy machine one of twelve in a row fails too often.
@@ -101,13 +101,13 @@ def configuration(places: dict[str, Place], exporter: str, unit: int) -> dict[st
 class Rounds:
     """Turns of the incidents that have begun, while Prometheus looks on."""
 
-    def __init__(self, answers: Scraped, incidents: dict[str, Iterator[None]]) -> None:
-        self.answers, self.incidents = answers, incidents
+    def __init__(self, answers: Scraped, incidents: dict[str, Iterator[None]], unit: int) -> None:
+        self.answers, self.incidents, self.seconds_max = answers, incidents, WAIT_SECONDS_MAX * (1 + unit) / 2
         self.begun: set[str] = set()
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Give each incident a turn a second until Prometheus sees it, or the time is over; returns whether it does."""
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        deadline = time.monotonic() + self.seconds_max
         while not (found := self._holds(holds)) and time.monotonic() < deadline:
             began = time.monotonic()
             for name in self.begun:
@@ -173,7 +173,7 @@ def followed(prometheus: Prometheus, tmp_path_factory: pytest.TempPathFactory) -
         (folder / "alerts.yml").write_text(yaml.safe_dump(rules))
         (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration(places, exporter.address, unit)))
         answers = closing.enter_context(prometheus_in(folder, prometheus.server, free_port()))
-        rounds, done = Rounds(answers, incidents), Followed({}, {}, {})
+        rounds, done = Rounds(answers, incidents, unit), Followed({}, {}, {})
         scraped = "count_over_time(up[1h]) > 3"
         assert rounds.until(lambda: len(answers.ask(scraped)) == len(places)), "no answer, or not from all"
         for last in (False, True):

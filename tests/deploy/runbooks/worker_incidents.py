@@ -351,7 +351,7 @@ def watermark(place: Place) -> Iterator[None]:
 
 
 def jump(place: Place) -> Iterator[None]:
-    """After a time without duplicates, all documents have one text."""
+    """After a time without duplicates, all documents have one text; for minutes they are fewer than those before."""
     bench, documents = worked(place, LINK, **VERDICTS)
     yield
     documents.send(200)
@@ -359,7 +359,7 @@ def jump(place: Place) -> Iterator[None]:
     yield
 
     def more() -> None:
-        documents.send(20, TEXT)
+        documents.send(2, TEXT)
         work(bench, SIGN, MATCH, LINK)
 
     place.tick = more

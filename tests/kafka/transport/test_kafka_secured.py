@@ -32,7 +32,7 @@ from neardup_workers.outside.transport.protocol import TransportError, Unreachab
 USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss"
 STORE_PASSWORD = "of-the-key-store"
 DOCUMENTS = 300
-KEYTOOL_SECONDS_MAX = 60.0
+KEYTOOL_SECONDS_MAX = 180.0
 CONNECT_SECONDS_MAX = 10.0  # busy machines take a second for a handshake
 # The command of the test; it gives up earlier on a broker that refuses it.
 IMPATIENT = """

@@ -193,7 +193,7 @@ def test_the_command_of_the_runbooks_names_the_worker_of_an_open_transaction(
     def said() -> str:
         words = command.replace("BROKER", broker.bootstrap).split()
         tool = [Path(sys.executable).parent / words[0], *words[1:]]
-        return subprocess.run(tool, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+        return subprocess.run(tool, stdout=subprocess.PIPE, text=True, check=True, timeout=180).stdout
 
     assert name in said()
     producer.abort()

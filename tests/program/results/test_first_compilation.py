@@ -43,7 +43,7 @@ def compiled_functions(folder: Path, count: int) -> list[int]:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    return [int(process.communicate(timeout=120)[0]) for process in processes]
+    return [int(process.communicate(timeout=600)[0]) for process in processes]
 
 
 def test_two_processes_that_start_together_compile_as_much_as_one(tmp_path: Path) -> None:
