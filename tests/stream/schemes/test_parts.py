@@ -10,6 +10,7 @@ import pytest
 
 from neardup import Config, Deduplicator, Document
 from neardup.documents.document import Relation
+from neardup.errors import ConfigError
 from neardup.features.ordered.word_codes import word_codes
 from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.pairs.pipeline import Matcher, match_step
@@ -315,6 +316,23 @@ def test_a_text_is_held_by_few_seeds_and_looked_up_by_all() -> None:
     assert count / 8 - 1 <= added <= count / 7
     again = SCHEMES["parts"].keys(evidence(" ".join(words * 2)), CONFIG.plan)
     assert set(keys.values.tolist()) <= set(again.values.tolist())
+
+
+def test_templates_are_left_out_and_what_is_around_them_is_found_in_its_place() -> None:
+    """They are part of the name of a signature, and have six words at least."""
+    rng = random.Random(9)
+    menu, quote = (prose(rng, _SCRIPTS["latin"], 300).strip(" ,.") for _ in range(2))
+    texts = [f"{menu} {prose(rng, _SCRIPTS['latin'], 300)}", f"{quote} {menu}", f"{menu} a new one: {quote}"]
+    config = Config(scheme="parts", scheme_options={"templates": (f"{menu}.",)})
+    assert set(relations(texts)) == {("0", "1"), ("0", "2"), ("1", "2")}
+    ((pair, relation),) = relations(texts, config).items()
+    ((begin, end, _, last),) = relation.passages
+    assert (pair, begin, last) == (("1", "2"), 0, len(texts[2]))
+    assert len(quote) <= end <= len(quote) + 12
+    assert config.signing_fingerprint != CONFIG.signing_fingerprint
+    for few, message in ((("five words are too few",), "template 1 has too few words"), ((), "empty")):
+        with pytest.raises(ConfigError, match=message):
+            Config(scheme="parts", scheme_options={"templates": few})
 
 
 def test_a_text_without_words_is_equal_to_itself_only() -> None:

@@ -50,12 +50,13 @@ def test_menus_are_listed_and_left_out(neardup, folder):
     command = ["run", "-q", "pages.jsonl", "--scheme"]
     pairs = [
         [json.loads(line) for line in neardup(*command, scheme).stdout.splitlines()]
-        for scheme in ("passages", "passages:templates=list.jsonl")
+        for scheme in ("passages", "passages:templates=list.jsonl", "parts:templates=list.jsonl")
     ]
     copies = [pair for pair in pairs[0] if pair["similarity"] == 1]
     assert len(copies) == 90
     assert len(pairs[0]) == 90 + 2 * 66
     assert pairs[1] == copies
+    assert [(pair["older"], pair["newer"]) for pair in pairs[2]] == [(pair["older"], pair["newer"]) for pair in copies]
 
 
 def test_the_whole_corpus_is_counted_too(neardup, folder):

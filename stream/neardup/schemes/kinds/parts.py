@@ -13,14 +13,16 @@ older text. A run of 150 characters of words has both.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from neardup.documents.document import Document, Features
+from neardup.errors import ConfigError
 from neardup.features.ordered.word_codes import WordCodes, order_rules, word_codes
 from neardup.features.texts.normalize import FOLD_RULES, NormalForm
 from neardup.features.texts.reading import read_texts
@@ -38,7 +40,7 @@ from neardup.schemes.signatures.word_alignment import (
     aligned,
 )
 from neardup.schemes.signatures.word_extension import QUARTERS
-from neardup.schemes.signatures.word_seeds import EQUAL_CODES, EQUAL_HASHES, ordered_units, seed_keys
+from neardup.schemes.signatures.word_seeds import EQUAL_CODES, EQUAL_HASHES, ordered_units, seed_keys, seeds_in_order
 from neardup.schemes.signatures.word_units import Ordered, positions_of, restored, stored
 from neardup.schemes.theory.tuning import Tuning, keyed
 
@@ -47,6 +49,8 @@ _HEAD = 3
 _NUMBER_BYTES = 4
 # Parts of a pair are shown as one if so few code points lie between them in both texts.
 _JOINED_MAX = 150
+# So many seeds of templates in a row are of one: fewer stand in other texts by chance.
+_TEMPLATE_SEEDS = 4
 # The least threshold, and the default here: it asks for no fraction.
 _ANY_FRACTION = 0.05
 SPELLINGS = ("plain", "historic")
@@ -54,6 +58,8 @@ SPELLINGS = ("plain", "historic")
 
 class PartOptions(SchemeOptions):
     """Which parts are found."""
+
+    in_files: ClassVar[tuple[str, ...]] = ("templates",)
 
     score: float = Field(
         default=18.0,
@@ -67,10 +73,12 @@ class PartOptions(SchemeOptions):
     spelling: Annotated[str, one_of(*SPELLINGS)] = Field(
         default="plain", description="plain, or historic: spellings of one word before about 1800 are equal"
     )
+    templates: tuple[str, ...] | None = Field(default=None, description=
+        "texts that a corpus repeats, as neardup passages --templates lists them: they are left out")  # fmt: skip
 
 
 class PartPlan(NamedTuple):
-    """The resolved settings; ``score`` in points."""
+    """The resolved settings; ``score`` in points, ``templates`` the bytes of their seeds."""
 
     normal_form: NormalForm
     text_characters_max: int
@@ -79,6 +87,7 @@ class PartPlan(NamedTuple):
     historic: bool
     seed: int
     tuning: Tuning
+    templates: bytes = b""
     kind: str = "text"
     width: int = 2 * _NUMBER_BYTES
 
@@ -97,7 +106,7 @@ def plan(p: Parameters, o: PartOptions) -> PartPlan:
     tuning = keyed(p.threshold, p.min_similarity)._replace(exact_score=False)
     if p.threshold <= _ANY_FRACTION and p.min_similarity is None:
         tuning = tuning._replace(score_min=0.0)
-    return PartPlan(
+    made = PartPlan(
         normal_form=NormalForm.of(p.fold),
         text_characters_max=p.text_characters_max,
         score=o.score,
@@ -106,12 +115,43 @@ def plan(p: Parameters, o: PartOptions) -> PartPlan:
         seed=p.seed,
         tuning=tuning,
     )
+    return made if o.templates is None else made._replace(templates=_listed(o.templates, made))
+
+
+def _listed(texts: tuple[str, ...], plan: PartPlan) -> bytes:
+    """The seeds of templates. Raises ``ConfigError`` for none, and for one that has too few."""
+    longest = max(map(len, texts), default=0)
+    codes, *_ = read_texts([Document("", text) for text in texts], plan.normal_form, longest * 18)
+    words = word_codes(codes, historic=plan.historic)
+    seeds, starts = seeds_in_order(words.codes, words.starts, _mask(plan))
+    short = np.flatnonzero(np.diff(starts) < _TEMPLATE_SEEDS)
+    if not texts or len(short):
+        wrong = f"template {short[0] + 1} has too few words" if texts else "parts:templates is empty"
+        raise ConfigError(f"{wrong}, but a template has {_TEMPLATE_SEEDS + 2} words or more: leave it out")
+    return np.unique(seeds).tobytes()
+
+
+def _without(words: WordCodes, plan: PartPlan) -> WordCodes:
+    """The words that are not of templates."""
+    seeds, starts = seeds_in_order(words.codes, words.starts, _mask(plan))
+    listed, changes = np.zeros((2, len(words.values) + 2), np.int64)
+    at = np.arange(len(seeds)) + np.repeat((words.starts - starts)[:-1], np.diff(starts))
+    listed[at] = np.isin(seeds, np.frombuffer(plan.templates, np.uint64))
+    # The last word of a text begins no seed, so no run goes on in the next one.
+    begins, ends = np.flatnonzero(np.diff(listed, prepend=0)).reshape(-1, 2).T
+    is_long = ends - begins >= _TEMPLATE_SEEDS
+    changes[begins[is_long]] += 1
+    changes[ends[is_long] + 1] -= 1  # a seed has two words at least
+    kept = np.cumsum(changes)[: len(words.values)] == 0
+    return WordCodes(words.values[kept], starts_of_lengths(kept)[words.starts])
 
 
 def features(documents: Sequence[Document], plan: PartPlan) -> Reading:
     """Of each text the hash of the whole and its length, then its words in order."""
     codes, refused, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
     words = word_codes(codes, historic=plan.historic)
+    if plan.templates:
+        words = _without(words, plan)
     heads = np.column_stack([text_hashes(codes), codes.lengths.astype(np.uint64)])
     return Reading(with_heads(*words, heads, codes), refused, codes.characters)
 
@@ -174,11 +214,10 @@ def lengths(evidence: Evidence) -> npt.NDArray[np.int64]:
 
 
 def signing(plan: PartPlan) -> tuple[object, ...]:
-    """Return what decides the normal form, the words, and which seeds are selected."""
-    return (
-        FOLD_RULES, order_rules(), *plan.normal_form, plan.text_characters_max, plan.window, plan.historic,
-        plan.seed,
-    )  # fmt: skip
+    """Return what decides the normal form, the words, which seeds are selected, and which are left out."""
+    templates = (hashlib.sha256(plan.templates).hexdigest(),) if plan.templates else ()
+    settings = plan.text_characters_max, plan.window, plan.historic, plan.seed
+    return (FOLD_RULES, order_rules(), *plan.normal_form, *settings, *templates)
 
 
 def scoring(plan: PartPlan) -> tuple[object, ...]:

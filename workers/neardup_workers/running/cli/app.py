@@ -203,9 +203,9 @@ def audit_command(options: AuditOptions, given: Given) -> None:
 @command("passages", SchemeCommand, PassagesOptions)
 def passages_command(options: PassagesOptions, given: Given) -> None:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
-    the option templates of scheme passages.
+    the option templates of schemes passages and parts.
 
-    Read it before you use it: scheme passages does not find what the list has.
+    Read it before you use it: they do not find what the list has.
     """
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.templates import templates
