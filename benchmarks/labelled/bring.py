@@ -30,6 +30,9 @@ SOURCES: dict[str, Source] = {
     "scoop": Source(
         "https://github.com/janitrai/scoop", "e2a4726d49820c795862435a24e9dce3a17a8abb", ("backend/testdata",)
     ),
+    "news_titles": Source(
+        "https://github.com/jackyin12/MStream", "ac894075f2bbb93405679e237d2d5d11a325078c", ("MStream/data/News-T",)
+    ),
     "mccormick_minhash": Source(
         "https://github.com/chrisjmccormick/MinHash", "b3b334341b4d064faad49d066ee15456f1178051", ("data",)
     ),

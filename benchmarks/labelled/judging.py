@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable
-from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.labelled.records import Labelled, Score
-from benchmarks.labelled.sets import ACCURACY, Settings
-from neardup import Config, Deduplicator
-from neardup.pairs.evaluation.clusters import components
+from benchmarks.labelled.sets import ACCURACY, RAND, Settings
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.evaluation.clusters import components, counts_of_labels, quality
 
 
 def value_of(score: Score, measure: str) -> float:
     """The value that a set is judged by."""
-    return score.accuracy if measure == ACCURACY else score.f1
+    return {ACCURACY: score.accuracy, RAND: score.rand}.get(measure, score.f1)
 
 
 def halves(labelled: Labelled) -> tuple[Labelled, Labelled]:
@@ -27,10 +26,7 @@ def halves(labelled: Labelled) -> tuple[Labelled, Labelled]:
     decides.
     """
     documents = [*labelled.added, *labelled.probed]
-    number = {document.id: n for n, document in enumerate(documents)}
-    pairs = [tuple(sorted(map(number.__getitem__, pair))) for pair in labelled.truth | labelled.asked]
-    a, b = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
-    group = components(len(documents), a, b).tolist()
+    group = _joined(documents, labelled.truth | labelled.asked).tolist()
     least: dict[int, str] = {}
     for document, root in zip(documents, group, strict=True):
         least[root] = min(document.id, least.get(root, document.id))
@@ -40,6 +36,14 @@ def halves(labelled: Labelled) -> tuple[Labelled, Labelled]:
         if hashlib.blake2b(least[root].encode()).digest()[0] % 2
     }
     return _part(labelled, {document.id for document in documents} - second), _part(labelled, second)
+
+
+def _joined(documents: list[Document], pairs: set[frozenset[str]]) -> npt.NDArray[np.int64]:
+    """The group of each document: pairs join, in one step or in several."""
+    number = {document.id: n for n, document in enumerate(documents)}
+    sides = [sorted(map(number.__getitem__, pair)) for pair in pairs]
+    a, b = np.array(sides, np.int64).reshape(-1, 2).T
+    return components(len(documents), a, b)
 
 
 def _part(labelled: Labelled, ids: set[str]) -> Labelled:
@@ -52,23 +56,21 @@ def judge(labelled: Labelled, settings: Settings) -> Score:
     """Find the pairs of a set, and compare them with its labels. A quotient of zeros is 0."""
     dedup = Deduplicator(Config(**settings))
     if labelled.in_stories:
-        stories: dict[int | None, list[str]] = defaultdict(list)
-        for verdict in dedup.decide(labelled.added):
-            stories[verdict.cluster].append(verdict.id)
-        found = {frozenset(pair) for ids in stories.values() for pair in combinations(ids, 2)}
-    else:
-        pairs = dedup.process(labelled.added)
-        if labelled.probed:
-            pairs = dedup.probe(labelled.probed)
-        found = {frozenset((pair.older, pair.newer)) for pair in pairs}
+        stories = np.array([verdict.cluster for verdict in dedup.decide(labelled.added)])
+        found = quality(counts_of_labels(stories, _joined(labelled.added, labelled.truth)))
+        return Score(found.precision.value, found.recall.value, found.f1.value, rand=found.adjusted_rand.value)
+    pairs = dedup.process(labelled.added)
+    if labelled.probed:
+        pairs = dedup.probe(labelled.probed)
+    named = {frozenset((pair.older, pair.newer)) for pair in pairs}
     if labelled.asked:
-        found &= labelled.asked
-    true = len(found & labelled.truth)
-    wrong = len(found ^ labelled.truth)
+        named &= labelled.asked
+    true = len(named & labelled.truth)
+    wrong = len(named ^ labelled.truth)
     return Score(
-        true / max(1, len(found)),
+        true / max(1, len(named)),
         true / max(1, len(labelled.truth)),
-        2 * true / max(1, len(found) + len(labelled.truth)),
+        2 * true / max(1, len(named) + len(labelled.truth)),
         1 - wrong / len(labelled.asked) if labelled.asked else 0.0,
     )
 

@@ -19,8 +19,8 @@ _KINDS = {"journal": "journal", "booktitle": "book", "tech": "report", "institut
 class Labelled(NamedTuple):
     """Documents to add, documents to probe afterwards (or none), and the true pairs.
 
-    ``asked`` are the pairs that the labels speak of; none: of all pairs. ``in_stories``: what is found are the pairs in
-    one story, by verdicts.
+    ``asked`` are the pairs that the labels speak of; none: of all pairs. ``in_stories``: the true pairs join documents
+    to stories, and so do verdicts.
     """
 
     added: list[Document]
@@ -31,12 +31,14 @@ class Labelled(NamedTuple):
 
 
 class Score(NamedTuple):
-    """What was found against the labels; ``accuracy`` counts the pairs that the labels speak of."""
+    """What was found against the labels; ``accuracy`` counts the pairs that the labels speak of, ``rand`` is the
+    adjusted Rand index of stories."""
 
     precision: float
     recall: float
     f1: float
     accuracy: float = 0.0
+    rand: float = 0.0
 
 
 def people(folder: Path, number: int = 3) -> Labelled:

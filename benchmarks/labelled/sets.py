@@ -12,7 +12,7 @@ from benchmarks.labelled import records, texts
 from benchmarks.labelled.records import Labelled, Score
 
 Settings = dict[str, Any]
-F1, ACCURACY, F1_OF_TEXT = "F1 of pairs", "accuracy", "F1 of text"
+F1, ACCURACY, F1_OF_TEXT, RAND = "F1 of pairs", "accuracy", "F1 of text", "adjusted Rand index"
 
 
 class Published(NamedTuple):
@@ -168,6 +168,10 @@ SETS: dict[str, LabelledSet] = {
             ),
         )
     },
+    "news-titles": LabelledSet(
+        "News-T: 11,109 titles in 152 topics", "news_titles", texts.titles_by_topic, RAND,
+        _signals(1.0, 0.225), tuple(_signals(1.0, one) for one in (0.2, 0.225, 0.25, 0.275, 0.3)),
+    ),
     "clough-stevenson": LabelledSet(
         "Clough and Stevenson: 95 answers, each against the article of its task",
         "clough_stevenson", texts.answers, ACCURACY, {"scheme": "parts"}, (),

@@ -6,7 +6,7 @@ import csv
 import json
 from collections import defaultdict
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from benchmarks.labelled.records import Labelled, Score
@@ -84,3 +84,14 @@ def feed_items(folder: Path) -> Labelled:
     ]
     truth = {frozenset(pair) for files in stories.values() for pair in combinations(files, 2)}
     return Labelled(added, [], truth, in_stories=True)
+
+
+def titles_by_topic(folder: Path) -> Labelled:
+    """Titles of news without stop words, in the order of the file; those of one topic are a story."""
+    listed = brought(folder, "MStream/data") / "News-T"
+    rows = [json.loads(line) for line in listed.read_text(encoding="utf-8").splitlines()]
+    topics: dict[int, list[str]] = defaultdict(list)
+    for row in rows:
+        topics[row["clusterNo"]].append(row["Id"])
+    truth = {frozenset(pair) for ids in topics.values() for pair in pairwise(ids)}
+    return Labelled([Document(row["Id"], row["textCleaned"]) for row in rows], [], truth, in_stories=True)

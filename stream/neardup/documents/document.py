@@ -76,8 +76,7 @@ def check_type(value: object, kind: type | tuple[type, ...], rule: str) -> None:
 class Column(NamedTuple):
     """n strings as one array: string i is ``data[starts[i]:starts[i + 1]]``, in UTF-8.
 
-    ``data`` is ``uint8[m]``, ``starts`` is ``int64[n + 1]``. The data and offset buffers of an Arrow string array have
-    this form.
+    ``data`` is ``uint8[m]``, ``starts`` is ``int64[n + 1]``, as the buffers of an Arrow string array are.
     """
 
     data: npt.NDArray[np.uint8]
@@ -372,7 +371,7 @@ REASONS: dict[str, str] = {
     "no_vector": "the field of the vector is missing",
     "vector_type": "the vector is neither a list of numbers nor a string in base64",
     "vector_base64": "the vector is a string that is not base64",
-    "vector_length": "a vector, list of symbols or hash of a picture is not as long as dimension (picture_bits) says",
+    "vector_length": "the vector or list of symbols is not as long as dimension says",
     "vector_range": "a component of the vector is not finite, or beyond 1e30 in size",
     "vector_zero": "every component of the vector is zero, so it has no direction",
     "vector_sparse": "the length of the vector lies in too few components for planes of signs: set planes to normal",
@@ -382,6 +381,7 @@ REASONS: dict[str, str] = {
     "vector_half": "a component of the vector is beyond 65,504 times distance_scale, which float16 cannot keep",
     "vector_padding": "a bit beyond the last component of the vector is set",
     "picture": "the picture is damaged, has more than 89 million pixels, or is none of BMP, GIF, JPEG, PNG, TIFF, WebP",
+    "picture_length": "the hash of the picture does not have picture_bits bits as hexadecimal digits or bytes",
     "picture_file": "the picture is no hash, base64 or file (from the folder of its line on) of line_bytes_max at most",
     "picture_package": "the hash of a picture needs Pillow, not installed here: pip install pillow, or bring the hash",
     "no_id": "the id field is missing",

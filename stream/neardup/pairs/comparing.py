@@ -35,10 +35,15 @@ LEAD_MIN = 0.2
 # What a comparison says of a pair whose newer text says something new: its similarity less this where it tells the same
 # story, and twice this where it does not. Both lie below the value of "no pair" (-1).
 NEW_LESS = 4.0
+# What a comparison says of two documents that are no pair.
+NO_PAIR = np.float32(-1.0)
+# The fields of a result: that similarity, the part that was said, the new numbers and the signal (``compared``).
+SIMILARITY, SAID, NEW_NUMBERS, SIGNAL = range(4)
+RESULT_FIELDS = 4
 # The number of the signal whose similarity is one of degree: each member may be near the last one and far from the
-# first. So it tells a story only of the first contents, which never leave the story. Measured on titles by topic: six
-# of the eight give an adjusted Rand index of .70 and .77 on the two halves, the first and the newest seven .53 and .56.
-DRIFTING, ANCHORS = 1 + SIGNALS.index("vector"), 6
+# first. So the first contents never leave such a story, and two of them tell it, where two can be compared: one alone
+# may be near to another story, too. Measured on titles by topic (``docs/RESULTS.md``).
+DRIFTING = 1 + SIGNALS.index("vector")
 
 
 class Leads(NamedTuple):
@@ -78,11 +83,11 @@ def is_novel(config: Config) -> bool:
 
 def comparing_limits(config: Config) -> dict[str, Any]:
     """Return the limits of verdicts that say how contents are compared: whether a pair may be of documents that do not
-    repeat each other (``novel``), and how many of the first contents of a story never leave it (``anchors``)."""
+    repeat each other (``novel``), and whether the first contents of a story never leave it (``lasting``)."""
     plan: Any = config.plan
     has_signals = bool(SCHEMES[config.scheme].signals)
     is_drifting = has_signals and any(part.number == DRIFTING for part in plan.parts)
-    return {"novel": has_signals or is_novel(config), "anchors": ANCHORS if is_drifting else 1}
+    return {"novel": has_signals or is_novel(config), "lasting": is_drifting}
 
 
 def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
@@ -126,27 +131,27 @@ def compared(config: Config, newer: Evidence, older: Evidence, plan: Plan | None
         ``NEW_LESS`` of one that makes a pair with it, says something new and tells the same story, less twice that if
         it tells another one; -1 of others. Then the part of the document that the content says, in [0, 1], and how many
         of its numbers are new; both 0 without ``novelty``. Then the number of the signal by which it tells the same
-        story without being near in its text, 0 for none.
+        story without being near in its text, 0 for none; with -1, ``DRIFTING`` if the vectors are apart.
     """
     scheme, tuning = SCHEMES[config.scheme], config.tuning
     common = scheme.common(newer, older, plan or config.plan)
     similarity = scored(common, tuning.score_min, exact_score=tuning.exact_score)
     said = said_of(config, newer, older)
-    out = np.zeros((len(similarity), 4), np.float32)
+    out = np.zeros((len(similarity), RESULT_FIELDS), np.float32)
     if said is None:
-        out[:, 0] = similarity
+        out[:, SIMILARITY] = similarity
         return _with_signals(out, common)
     is_pair = similarity >= 0
     repeats = says_nothing_new(config, said) & (is_pair | (config.novelty == "words"))
     measured = scored(common, 0.0, exact_score=tuning.exact_score)
     repeats &= measured >= 0
-    out[:, 0] = np.where(repeats, measured, -1.0)
-    out[:, 1], out[:, 2] = said.part, said.new_numbers
+    out[:, SIMILARITY] = np.where(repeats, measured, -1.0)
+    out[:, SAID], out[:, NEW_NUMBERS] = said.part, said.new_numbers
     rows = np.flatnonzero(is_pair & ~repeats)
     if len(rows):
         back = said_of(config, older.select(rows), newer.select(rows))
         is_same = back is not None and _same_story(said, back, rows)
-        out[rows, 0] = similarity[rows] - np.where(is_same, NEW_LESS, 2 * NEW_LESS)
+        out[rows, SIMILARITY] = similarity[rows] - np.where(is_same, NEW_LESS, 2 * NEW_LESS)
     return _with_signals(out, common)
 
 
@@ -154,10 +159,11 @@ def _with_signals(out: npt.NDArray[np.float32], common: Common) -> npt.NDArray[n
     """Let those that neither repeat a content nor continue its story in their texts continue it by another signal."""
     if not len(common.signals):
         return out
-    apart = (out[:, 0] == -1) | (out[:, 0] < -NEW_LESS)
+    apart = (out[:, SIMILARITY] == NO_PAIR) | (out[:, SIMILARITY] < -NEW_LESS)
     rows = np.flatnonzero((common.signals > 0) & common.conditions & apart)
     strengths = by_signal(common, common.similarity, common.signals)
-    out[rows, 0], out[rows, 3] = strengths[rows] - NEW_LESS, common.signals[rows]
+    out[rows, SIMILARITY], out[rows, SIGNAL] = strengths[rows] - NEW_LESS, common.signals[rows]
+    out[(out[:, SIMILARITY] == NO_PAIR) & (common.strengths < 0), SIGNAL] = DRIFTING
     return out
 
 

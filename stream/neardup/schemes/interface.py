@@ -109,7 +109,7 @@ class Common(NamedTuple):
     ``keys`` (``int32[m]``): number of common keys. ``conditions`` (``bool[m]``): whether all AND conditions of the
     scheme hold. ``similarity`` (``float64[m]``): in [0, 1]. Of documents with several signals, ``signals``
     (``uint8[m]``) is the number of one but the text that makes them a pair, 0 for none, and ``strengths``
-    (``float64[m]``) their similarity by it; both are empty where a scheme has one signal.
+    (``float64[m]``) their similarity by it, below 0 if their vectors are apart; both are empty for one signal.
     """
 
     keys: npt.NDArray[np.int32]

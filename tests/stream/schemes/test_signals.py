@@ -99,30 +99,47 @@ def test_a_record_is_part_of_what_makes_a_copy() -> None:
     assert (again.older, again.similarity) == ("c", 1.0)
 
 
+def _turned(id_: str, degrees: float, **values: object) -> Document:
+    """A text of its own with a vector of this angle."""
+    angle = np.radians(degrees)
+    text = " ".join(f"w{degrees}x{k}" for k in range(30))
+    return Document(id_, text, vector=[np.cos(angle), np.sin(angle), 0, 0])._replace(**values)
+
+
 def test_a_story_of_vectors_does_not_drift_and_drops_the_copies_of_all_its_members() -> None:
-    """Each vector is 8 degrees from the one before, and one of more than 25 degrees tells another story: the ninth is
-    near to a member behind the first six contents only. The content of the seventh has left when its copy comes."""
-    angles = np.radians(8.0 * np.arange(10))
-    sent = [
-        Document(f"n{n}", " ".join(f"w{n}x{k}" for k in range(30)), vector=[np.cos(angle), np.sin(angle), 0, 0])
-        for n, angle in enumerate(angles)
-    ]
-    verdicts = decided(*sent, Document("copy", sent[6].text + " w", vector=[0, 0, 0, 1]), window_seconds=3600.0)
-    assert [one.status for one in verdicts] == ["original", *["update"] * 8, "original", "duplicate"]
-    assert verdicts[10].cluster == 0
+    """Each vector is 8 degrees from the one before, and one of more than 25 degrees tells another story: the last is
+    near to one of the first eight contents only, and to members behind them. The content of the ninth never came in."""
+    sent = [_turned(f"n{n}", 8.0 * n) for n in range(11)]
+    copy = Document("copy", sent[8].text + " w", vector=[0, 0, 0, 1])
+    verdicts = decided(*sent, copy, window_seconds=3600.0)
+    assert [one.status for one in verdicts] == ["original", *["update"] * 9, "original", "duplicate"]
+    assert verdicts[11].cluster == 0
+
+
+def test_a_vector_joins_a_story_that_two_vectors_in_time_tell() -> None:
+    """The second-nearest decides. One is enough for versions of the id that began the story, and where the others have
+    no vector, or came at another time."""
+    pair = [_turned("a", 0), _turned("b", 20)]
+    far, between, own = _turned("c", 40), _turned("d", 12), _turned("a", -20, title="New title")
+    assert [one.status for one in decided(*pair, far)] == ["original", "update", "original"]
+    found = decided(*pair, between, own)
+    assert [(one.status, one.signal) for one in found[1:]] == [("update", "vector")] * 3
+    assert (found[2].similarity, found[2].matched) == (pytest.approx(np.cos(np.radians(12)), abs=1e-3), 0)
+    titled = [one._replace(title="Ferry stays in port") for one in pair]
+    lacking = decided(titled[0], titled[1]._replace(vector=None), _turned("c", -20))
+    assert [one.status for one in lacking] == ["original", "update", "update"]
+    late = decided(
+        titled[0]._replace(timestamp=0.0), titled[1]._replace(timestamp=7000.0), far._replace(timestamp=8000.0)
+    )
+    assert [one.status for one in late] == ["original", "update", "update"]
 
 
 def test_versions_that_come_again_do_not_move_the_first_contents_of_a_story() -> None:
-    """The fourth to eighth content of the story tell it no more than before, so what is near to them alone does not."""
-    scheme = "signals:vector=0.9,dimension=4"
-    angles = np.radians([0.0, 1, 2, 3, 4, 5, 20, 22, 1, 2, 40])
-    sent = [
-        Document("x" if n < 10 else "y", " ".join(f"w{round(angle, 3)}x{k}" for k in range(30)),
-                 vector=[np.cos(angle), np.sin(angle), 0, 0])
-        for n, angle in enumerate(angles)
-    ]  # fmt: skip
-    verdicts = Deduplicator(Config(scheme=scheme)).decide(sent)
-    assert [one.status for one in verdicts] == ["original", *["update"] * 9, "original"]
+    """The ninth and tenth content of the story do not tell it, so what is near to them alone does not."""
+    degrees = [0.0, 1, 2, 3, 4, 5, 6, 7, 20, 22, 1, 2, 40]
+    sent = [_turned("x" if n < 12 else "y", angle) for n, angle in enumerate(degrees)]
+    verdicts = Deduplicator(Config(scheme="signals:vector=0.9,dimension=4")).decide(sent)
+    assert [one.status for one in verdicts] == ["original", *["update"] * 11, "original"]
 
 
 def test_the_text_alone_drops_whatever_the_others_say() -> None:
@@ -158,14 +175,14 @@ def test_a_copy_with_other_signals_hides_no_signal_of_the_first() -> None:
 
 
 def test_a_signal_that_cannot_be_read_refuses_the_document_and_an_absent_one_does_not() -> None:
-    """An empty title and a vector of zeros have nothing to compare."""
+    """An empty title or picture and a vector of zeros have nothing to compare."""
     verdicts = decided(
         Document("a", FIRST, vector=[1.0]), Document("b", FIRST, picture="no digits"), Document("c", "", vector=VECTOR),
-        Document("d", FIRST, title="", vector=[0.0] * 4), Document("e", OTHER, title="?", picture=None),
+        Document("d", FIRST, title="", vector=[0.0] * 4), Document("e", OTHER, title="?", picture=""),
         Document("f", OTHER, fields={"brand": "\ud800"}), Document("g", THIRD, fields={"model": 7}),  # type: ignore[dict-item]
     )  # fmt: skip
     assert [one.reason for one in verdicts] == [
-        "vector_length", "vector_length", "empty", None, None, "surrogate", "fields_type",
+        "vector_length", "picture_length", "empty", None, None, "surrogate", "fields_type",
     ]  # fmt: skip
 
 

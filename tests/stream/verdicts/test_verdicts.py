@@ -126,7 +126,7 @@ def limits(draw):
     return VerdictLimits(
         window, draw(st.integers(0, 20)), 1 << 20, draw(st.booleans()),
         window * draw(st.sampled_from([1, 3, 1000])), draw(st.sampled_from([0, 3 * STORY_BYTES, 1 << 40])),
-        draw(st.booleans()), draw(st.sampled_from([1, 6])),
+        draw(st.booleans()), draw(st.booleans()),
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def model_of(rules, compare=None):
     """The model with the same limits."""
     return VerdictModel(
         rules.window, rules.lateness, rules.by_content, compare, rules.story_age, rules.story_bytes, STORY_BYTES,
-        novel=rules.novel, anchors=rules.anchors,
+        novel=rules.novel, lasting=rules.lasting,
     )  # fmt: skip
 
 

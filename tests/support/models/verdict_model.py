@@ -80,7 +80,7 @@ _Found = tuple[float, int, _Story, Compared]
 # Decided rows by similarity, the stories that lead, contents that a pair names, kept members to compare.
 _Met = tuple[list[tuple[int, int, _Row]], dict[_Story, int], list[_Found], dict[_Row, int]]
 # Contents that a document is compared with at most; stories of its id that lead; contents of a story; kept members.
-COMPARED_MAX, OWN_MAX, CONTENTS_MAX, PAIRED_MAX = 64, 8, 8, 32
+COMPARED_MAX, OWN_MAX, CONTENTS_MAX, PAIRED_MAX = 64, 8, 8, 64
 _FOREVER = 1 << 62
 
 
@@ -102,8 +102,8 @@ class VerdictModel:
     story_bytes: int = 0
     # Whether only comparisons say that a document repeats a content.
     novel: bool = False
-    # How many of the first contents of a story never leave it, to which alone a vector leads.
-    anchors: int = 1
+    # Whether the first contents of a story never leave it.
+    lasting: bool = False
     # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
     tie: Callable[[int], int] = int
     rows_max: int = _FOREVER
@@ -236,7 +236,7 @@ class VerdictModel:
                         continue
                     if not self.novel:
                         direct.append((similarity, standing[1], met.story, Compared(similarity)))
-                    if self.anchors > 1:
+                    if self.lasting:
                         paired[met] = max(paired.get(met, 0), _steps(similarity))
         return near, leads, direct, paired
 
@@ -245,16 +245,21 @@ class VerdictModel:
         assert self.compare is not None
         compared = 0
         for story in sorted(leads, key=lambda one: (-leads[one], self.tie(one.place)))[:COMPARED_MAX]:
-            for k, content in enumerate(story.contents):
+            vectors: list[_Found] = []
+            for content in story.contents:
                 if content.place not in known and compared < COMPARED_MAX:
                     compared += 1
                     found = self.compare(row.content, content.content)
-                    if k >= self.anchors and found.signal == 2 and found.similarity < -2:
-                        continue
-                    if found.similarity >= 0:
+                    if found.signal == 2:
+                        vectors.append((found.similarity + 4, content.place, story, found))
+                    elif found.similarity >= 0:
                         yield found.similarity, content.place, story, found
                     elif found.similarity < -2:
                         yield found.similarity + (4 if found.similarity >= -4 else 8), content.place, story, found
+            vectors.sort(key=lambda one: (one[3].similarity >= -2, -_steps(one[0]), self.tie(one[1])))
+            # Two vectors tell a story, if others than one of its own id can be compared.
+            deciding = 0 if story.id == row.id or len(vectors) == 1 else 1
+            yield from (one for one in vectors[deciding : deciding + 1] if one[3].similarity < -2)
 
     def _lead_to_own(self, row: _Row, leads: dict[_Story, int]) -> None:
         """Add the newest stories that the id of a row began."""
@@ -289,12 +294,12 @@ class VerdictModel:
             self._join(row, story, similarity, matched, kept)
             return out
         self._join(row, story, 1.0, row.place, True)
-        anchors, rest = story.contents[: self.anchors], story.contents[self.anchors :]
-        if not self.by_content or all(one.content != row.content for one in anchors):
-            rest = [*anchors, *(one for one in rest if not self.by_content or one.content != row.content), row]
-            if len(rest) > CONTENTS_MAX:
-                del rest[self.anchors]
-            story.contents = rest
+        lasting, rest = story.contents[:1], story.contents[1:]
+        if self.lasting:
+            lasting, rest = story.contents, []
+        if len(lasting) < CONTENTS_MAX and not (self.by_content and row.content in [one.content for one in lasting]):
+            rest = [one for one in rest if not self.by_content or one.content != row.content]
+            story.contents = [*lasting, *rest[-(CONTENTS_MAX - 2) :], row]
         return out
 
     def _join(self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool) -> None:

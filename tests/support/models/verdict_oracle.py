@@ -125,7 +125,7 @@ def model_of(config: Config, compare: Callable[[int, int], Compared] | None) -> 
     return VerdictModel(
         limits.window, limits.lateness, limits.by_content, compare, story=limits.story_age,
         bytes_max=limits.story_bytes, rows_max=limits.rows, story_bytes=STORY_BYTES, novel=limits.novel,
-        anchors=limits.anchors,
+        lasting=limits.lasting,
     )  # fmt: skip
 
 

@@ -125,6 +125,7 @@ SCHEME_REASONS: dict[str, str] = {
     **dict.fromkeys(("vector_padding",), "test_vector_input.py"),
     **dict.fromkeys(("picture", "picture_package"), "test_pictures.py"),
     **dict.fromkeys(("picture_file",), "test_signals_in_outputs.py"),
+    **dict.fromkeys(("picture_length",), "test_signals.py"),
     **dict.fromkeys(("no_key",), "test_records.py"),
     **dict.fromkeys(("no_square", "square_range"), "test_grids.py"),
 }  # fmt: skip

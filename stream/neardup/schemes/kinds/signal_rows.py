@@ -63,8 +63,8 @@ def _dimension(options: Any) -> int | None:
 
 def _picture(document: Document) -> Document | None:
     picture = document.picture
-    if not isinstance(picture, str):
-        return None if picture is None else Document("", vector=picture)
+    if not picture or not isinstance(picture, str):
+        return Document("", vector=picture) if picture else None
     try:
         return Document("", vector=bytes.fromhex(picture))
     except ValueError:

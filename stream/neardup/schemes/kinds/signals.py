@@ -55,6 +55,8 @@ _LENGTH_BYTES = 4
 _SECONDS_AN_HOUR = 3_600.0
 # Reasons why a value of a signal has nothing to compare; others refuse the document.
 _ABSENT = ("empty", "no_shingles", "vector_zero", "no_key")
+# Reasons of vectors -> what they are of pictures.
+_OF_PICTURES = dict.fromkeys(("vector_length", "vector_padding"), "picture_length")
 
 
 class Part(NamedTuple):
@@ -190,7 +192,8 @@ def sign(scheme: AnyScheme, documents: Sequence[Document], plan: SignalPlan) -> 
             continue
         rows, values = zip(*found, strict=True)
         signed = part.scheme.sign(part.scheme, values, part.plan)
-        refused |= {usable[rows[n]]: why for n, why in signed.refused.items() if why not in _ABSENT}
+        said = _OF_PICTURES if part.name == "picture" else {}
+        refused |= {usable[rows[n]]: said.get(why, why) for n, why in signed.refused.items() if why not in _ABSENT}
         there = np.array([row for n, row in enumerate(rows) if n not in signed.refused], np.int64)
         fixed[there, part.begin : part.begin + part.plan.width] = signed.evidence.fixed
         fixed[there, plan.text.width] |= np.uint8(1 << (part.number - 1))
@@ -275,8 +278,11 @@ def common(a: Evidence, b: Evidence, plan: SignalPlan) -> Common:
     for part, rows, both in _compared(a, b, plan):
         keys[rows] += both.keys
         is_met = both.conditions & (both.similarity >= part.plan.tuning.score_min)
-        is_met &= is_near[rows] & (signals[rows] == 0) & (part.scheme.direct | (both.keys > 0))
+        is_open = is_near[rows] & (signals[rows] == 0)
+        is_met &= is_open & (part.scheme.direct | (both.keys > 0))
         signals[rows[is_met]], strengths[rows[is_met]] = part.number, both.similarity[is_met]
+        if part.name == "vector":
+            strengths[rows[is_open & ~is_met]] = -1.0
     return Common(keys, text.conditions, text.similarity, signals, strengths)
 
 

@@ -20,7 +20,7 @@ from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
 from neardup.pairs.batches import MICROSECONDS, Batch, accepted_of, id_columns, id_hashes, references_of
-from neardup.pairs.comparing import NO_ROWS, Leads, comparing_limits, is_novel, joined_leads, new_in
+from neardup.pairs.comparing import NO_ROWS, RESULT_FIELDS, Leads, comparing_limits, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Slice
@@ -42,7 +42,7 @@ from neardup.stories.verdicts.kept import (
     with_places,
     with_rows,
 )
-from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
+from neardup.stories.verdicts.leads import NO_ROW
 from neardup.stories.verdicts.row_columns import GONE, NONE, VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, NO_ARRIVALS, REMOVAL, Arrivals, arrivals_of
 from neardup.window import NO_TIME, NO_WINDOW, Limits

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner
-from neardup.pairs.comparing import DRIFTING, NEW_LESS
+from neardup.pairs.comparing import DRIFTING, NEW_LESS, NO_PAIR, RESULT_FIELDS, SIGNAL, SIMILARITY
 from neardup.stories.verdicts.heirs import standing
 from neardup.stories.verdicts.records import OLDER, newest_story
 from neardup.stories.verdicts.row_columns import (
@@ -47,19 +47,13 @@ from neardup.stories.verdicts.stories import (
 
 # Contents that a document is compared with at most, those of the stories whose members are most similar to it.
 COMPARED_MAX = 64
-# Where most contents never leave a story, the kept members that a document is compared with besides, at most: the most
-# similar ones of its pairs. A copy of one whose content has left is dropped too.
-PAIRED_MAX = 32
+# Where contents never leave a story, the kept members that a document is compared with besides, at most: those of its
+# most similar pairs. So a copy of one whose content is none of its story is dropped too.
+PAIRED_MAX = 64
 # The newest stories of its own id that lead.
 OWN_MAX = 8
 # Comparisons that one call asks for at most.
 ASKED_MAX = 1 << 14
-# What a comparison says of two documents that are no pair. Values below it are of pairs whose newer document says
-# something new (``NEW_LESS``).
-NO_PAIR = np.float32(-1.0)
-# The fields of a result: that similarity, the part that was said, the new numbers and the signal (``compared``).
-SIMILARITY, SAID, NEW_NUMBERS, SIGNAL = range(4)
-RESULT_FIELDS = 4
 # The row of a document that was compared with nothing: rows that left with an earlier process are below 0.
 NO_ROW = np.iinfo(np.int64).min
 
@@ -148,12 +142,15 @@ def with_results(
 
 
 @inlined
-def result_of(comparing, index, row):
-    """Return the index of the result of an arrival and a row, ``NONE`` if it is missing."""
+def result_of(comparing, index, row, missing):
+    """Return the index of the result of an arrival and a row, ``NONE`` if it is missing, and how many are: with it."""
     for k in range(comparing.starts[index], comparing.starts[index + 1]):
         if comparing.rows[k] == row:
-            return np.int64(k)
-    return np.int64(NONE)
+            return np.int64(k), missing
+    if not is_among(comparing.missing, missing, row):
+        comparing.missing[missing] = row
+        missing += 1
+    return np.int64(NONE), missing
 
 
 @inlined
@@ -221,18 +218,22 @@ def nothing():
 
 
 @inlined
-def better(columns, best, document, story, matched, similarity, result):
-    """Return the better of the best content so far and another one: that of a story of its own id first, then the more
-    similar one by four digits, then the earlier one."""
-    rounded = rounded_of(similarity)
+def found_in(columns, document, story, matched, similarity, result):
+    """Return a content of a story, to which a document has this similarity."""
     is_own = id_of(columns, story) == document.id
-    if best.story != NONE:
-        if best.is_own != is_own:
-            if best.is_own:
-                return best
-        elif best.rounded > rounded or (best.rounded == rounded and best.matched <= matched):
-            return best
-    return Best(story, matched, similarity, rounded, is_own, result)
+    return Best(story, matched, similarity, rounded_of(similarity), is_own, result)
+
+
+@inlined
+def better(best, other):
+    """Return the better of two contents: that of a story of its own id first, then the more similar one by four digits,
+    then the earlier one."""
+    if best.story == NONE or other.story == NONE:
+        return other if best.story == NONE else best
+    if best.is_own != other.is_own:
+        return best if best.is_own else other
+    is_before = best.rounded > other.rounded or (best.rounded == other.rounded and best.matched <= other.matched)
+    return best if is_before else other
 
 
 @inner
@@ -282,11 +283,11 @@ def nearest(columns, rules, document, decided, pairs, comparing):
             continue
         _, matched, kept = standing(columns, rules, story, other)
         if kept == IS_KEPT and matched != NONE and not rules.novel:
-            best = better(columns, best, document, story, matched, similarity, np.int64(NONE))
+            best = better(best, found_in(columns, document, story, matched, similarity, np.int64(NONE)))
             if direct < COMPARED_MAX and not is_among(comparing.direct, direct, matched):
                 comparing.direct[direct] = matched
                 direct += 1
-        if kept == IS_KEPT and matched != NONE and rules.anchors > 1:
+        if kept == IS_KEPT and matched != NONE and rules.lasting:
             paired = add_paired(comparing, paired, other, rounded)
         if comparing.usable:
             cut |= count == COMPARED_MAX
@@ -306,55 +307,57 @@ def best_paired(columns, rules, document, comparing, count, best):
     missing = np.int64(0)
     for k in range(count if comparing.usable else 0):
         row = comparing.paired[k]
-        result = result_of(comparing, document.item, row)
-        if result == NONE:
-            comparing.missing[missing] = row
-            missing += 1
-        elif comparing.results[result, SIMILARITY] >= 0:
+        result, missing = result_of(comparing, document.item, row, missing)
+        if result != NONE and comparing.results[result, SIMILARITY] >= 0:
             story = story_of(columns, row)
             _, matched, _ = standing(columns, rules, story, row)
             similarity = comparing.results[result, SIMILARITY]
-            best = better(columns, best, document, story, matched, similarity, result)
+            best = better(best, found_in(columns, document, story, matched, similarity, result))
     return best, missing
 
 
 @inner
 def best_content(columns, rules, document, comparing, count, direct, best, missing):
     """Compare a document with the contents of ``count`` leading stories, except ``direct`` ones. Return the better of
-    ``best`` and these: one of its own id, else one that it repeats, else one whose story it continues. Also return the
-    best of those that the document says something new to, how many results are missing (``missing`` of others are), and
-    whether the limit left some contents out."""
+    ``best`` and these: one of its own id, else one that it repeats, else one whose story it continues. By vectors that
+    is the second-nearest of a story, the nearest of its own id or where one alone has a vector. Also return the best of
+    those that it says something new to, how many results are missing, and whether the limit left some contents out."""
     new, continued, compared, cut = nothing(), nothing(), np.int64(0), False
     for k in range(count):
         story = comparing.leads[k]
+        first, second, vectors = nothing(), nothing(), np.int64(0)
         for c in range(contents_of(columns, story)):
             place = content_place(columns, story, c)
             if is_among(comparing.direct, direct, place):
                 continue
-            cut |= compared == COMPARED_MAX
             if compared == COMPARED_MAX:
+                cut = True
                 break
             compared += 1
-            row = content_row(columns, story, c)
-            result = result_of(comparing, document.item, row)
+            result, missing = result_of(comparing, document.item, content_row(columns, story, c), missing)
             if result == NONE:
-                if not is_among(comparing.missing, missing, row):
-                    comparing.missing[missing] = row
-                    missing += 1
                 continue
-            similarity = comparing.results[result, SIMILARITY]
-            if similarity >= 0:
-                best = better(columns, best, document, story, place, similarity, result)
-            elif similarity < NO_PAIR:  # it says something new
-                if c >= rules.anchors and comparing.results[result, SIGNAL] == DRIFTING:
-                    continue
-                is_same = similarity >= -NEW_LESS
+            similarity, signal = comparing.results[result, SIMILARITY], comparing.results[result, SIGNAL]
+            is_same, is_new = similarity >= -NEW_LESS, similarity < NO_PAIR
+            vectors += signal == DRIFTING
+            if similarity == NO_PAIR:
+                continue
+            if is_new:
                 similarity += np.float32(NEW_LESS if is_same else 2 * NEW_LESS)
-                new = better(columns, new, document, story, place, similarity, result)
-                if id_of(columns, story) == document.id:
-                    best = better(columns, best, document, story, place, similarity, result)
-                elif is_same:
-                    continued = better(columns, continued, document, story, place, similarity, result)
+            found = found_in(columns, document, story, place, similarity, result)
+            if signal == DRIFTING:
+                is_nearest = better(first, found).result == result
+                first, second = (found, first) if is_nearest else (first, better(second, found))
+                continue
+            new = better(new, found) if is_new else new
+            if found.is_own or not is_new:
+                best = better(best, found)
+            elif is_same:
+                continued = better(continued, found)
+        near = second if vectors > 1 and not first.is_own else first
+        new = better(new, near)
+        continued = better(continued, near)
+        best = better(best, near) if near.is_own else best
     return continued if best.story == NONE else best, new, missing, cut
 
 

@@ -43,7 +43,7 @@ from neardup.window.pages import grow
 HEAD, CONTENT, BYTES_MASK = 12, 4, (1 << 32) - 1
 CONTENT_ROW, CONTENT_PLACE, CONTENT_HASH, CONTENT_BYTES = range(CONTENT)
 _MARK_BITS, _MARK_SET = np.uint64(0x7FFFFFFF << 32), np.uint64(1 << 32)
-# The first kept versions (``VerdictLimits.anchors``) and the newest ones, whose contents a story holds.
+# The kept versions whose contents a story holds: the first and the newest, or the first ones (``rules.lasting``).
 CONTENTS_MAX = 8
 RECORD_FIELDS = HEAD + CONTENTS_MAX * CONTENT
 _NO_RECORDS = np.empty((0, RECORD_FIELDS), np.int64)

@@ -41,7 +41,7 @@ class VerdictLimits(NamedTuple):
     Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
     lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``. If
     ``novel``, a pair does not say that a document repeats another one: it is compared with every content of the stories
-    that its pairs lead to. The first ``anchors`` contents of a story never leave it.
+    that its pairs lead to. If ``lasting``, the first contents of a story never leave it.
     """
 
     window: int
@@ -51,7 +51,7 @@ class VerdictLimits(NamedTuple):
     story_age: int = int(NO_WINDOW)
     story_bytes: int = int(NO_WINDOW)
     novel: bool = False
-    anchors: int = 1
+    lasting: bool = False
 
     @classmethod
     def of(cls, limits: Limits, **values: Any) -> VerdictLimits:

@@ -38,9 +38,9 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import string_hash
 from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
-from neardup.pairs.comparing import NO_ROWS, Leads
+from neardup.pairs.comparing import NEW_NUMBERS, NO_ROWS, SAID, SIGNAL, Leads
 from neardup.stories.verdicts.heirs import hand_over, standing
-from neardup.stories.verdicts.leads import NEW_NUMBERS, NO_ROW, SAID, SIGNAL, ask, ask_ahead, nearest
+from neardup.stories.verdicts.leads import NO_ROW, ask, ask_ahead, nearest
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
     CUT,

@@ -196,7 +196,7 @@ def begin(columns, number):
     """Make the record of a story whose only member is a row; return its number."""
     at = row_at(columns, number)
     story = new_record(columns, columns.places[at], np.int64(columns.ids[at]), columns.times[at], number)
-    add_content(columns, story, at, number, True, np.int64(1))
+    add_content(columns, story, at, number, True, False)
     columns.stories[at] = story
     link(columns, story)
     return story
@@ -245,18 +245,20 @@ def leave(columns, story, id_):
 
 
 @inlined
-def add_content(columns, story, at, number, by_content, anchors):
-    """Make the content of a row one of its story's: the newest, unless it is one of the first ``anchors``, which keep
-    their order. Where there is no room, the oldest one behind them leaves."""
+def add_content(columns, story, at, number, by_content, lasting):
+    """Make the content of a row one of its story's: the newest, unless it is the first, or a story's contents are
+    ``lasting`` and it is one of them. Where there is no room, they stay, or the second leaves."""
     record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
     count = record[CONTENTS]
-    gone = np.int64(CONTENTS_MAX - 1)  # of the contents after the first, the one that leaves
-    if count == CONTENTS_MAX:
-        gone = np.int64(anchors)
+    gone = np.int64(
+        1 if count == CONTENTS_MAX else CONTENTS_MAX
+    )  # of the contents after the first, the one that leaves
+    if lasting and count == CONTENTS_MAX:
+        return
     if by_content:
         for k in range(count):
             if record[HEAD + k * CONTENT + CONTENT_HASH] == hash_:
-                if k < anchors:
+                if k == 0 or lasting:
                     return
                 gone = np.int64(k)
     if gone < count:
@@ -291,7 +293,7 @@ def join(columns, rules, story, number, similarity, matched, kept):
     if columns.ids[at] == np.uint64(record[ID]):
         record[OWN] = number
     if matched == columns.places[at]:
-        add_content(columns, story, at, number, rules.by_content, rules.anchors)
+        add_content(columns, story, at, number, rules.by_content, rules.lasting)
     return story
 
 

@@ -110,6 +110,7 @@ def about(reason: str, fields: Fields, settings: object, text: str = "") -> dict
     begins = reason.partition("_")[0]
     named = {"text": fields.text, "id": fields.id, "timestamp": fields.timestamp, "vector": fields.vector}
     named |= {"tokens": fields.tokens, "token": fields.tokens, "rating": fields.tokens, "square": fields.tokens}
+    named |= {"picture": "picture"}
     alone = {"no_id": fields.id, "no_text": fields.text, "empty": fields.text, "surrogate": fields.text}
     alone |= {"no_shingles": fields.text, "no_vector": fields.vector, "no_tokens": fields.tokens}
     bound = bound_in(REASONS.get(reason, ""), settings, text)

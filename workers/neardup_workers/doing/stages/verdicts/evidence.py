@@ -18,12 +18,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from neardup.pairs.comparing import NO_PAIR, RESULT_FIELDS, SIMILARITY
 from neardup.pairs.pair_rule import compares_directly
 from neardup.schemes.config import Config, is_weighted
 from neardup.schemes.interface import Evidence, in_parts
 from neardup.stories.verdicts.decisions import Compare
 from neardup.stories.verdicts.kept import Holdings, joined_parts, parts_of
-from neardup.stories.verdicts.leads import NO_PAIR, RESULT_FIELDS, SIMILARITY
 from neardup.stories.verdicts.rule import is_document
 from neardup_workers.doing.stages.verdicts.columns import MessagesByRow
 from neardup_workers.doing.stages.verdicts.weighing import Weighed, Weighing, compared_by

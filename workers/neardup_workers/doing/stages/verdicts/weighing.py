@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.tokens.rarity import Rarity, Weights
-from neardup.pairs.comparing import compared
+from neardup.pairs.comparing import RESULT_FIELDS, compared
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.leads import RESULT_FIELDS
 from neardup.stories.verdicts.rule import is_document
 from neardup_workers.outside.topics.signed import SignedRows, position_of
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Neighbour
 from neardup.pairs.batches import Batch
-from neardup.pairs.comparing import compared, comparing_limits
+from neardup.pairs.comparing import RESULT_FIELDS, compared, comparing_limits
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.neighbours.nearest import Ranked, chance_found, encode_nearest
@@ -35,7 +35,6 @@ from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.fields import Verdicts
-from neardup.stories.verdicts.leads import RESULT_FIELDS
 from neardup.stories.verdicts.representatives import FIRST
 from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import REFUSED
