@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Run
 
 from neardup import Config
 from neardup.errors import ConfigError
@@ -50,6 +52,25 @@ def test_a_line_of_json_has_both_texts_as_they_were_given(two: list[str], capsys
     assert line["quote"]["newer"]["text"] == SENTENCE.upper().replace("WORST", "BADDEST")
 
 
+def test_a_packed_text_has_the_quotes_of_the_plain_one(two: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As other commands read it; at most line_bytes_max of it are unpacked."""
+    packed = f"{two[1]}.gz"
+    Path(packed).write_bytes(gzip.compress(Path(two[1]).read_bytes()))
+    run(QuotesOptions([two[0], packed], as_json=True), SETTINGS)
+    run(QuotesOptions(two, as_json=True), SETTINGS)
+    of_packed, of_plain = capsys.readouterr().out.splitlines()
+    assert of_packed == of_plain.replace(two[1], packed)
+    with pytest.raises(Failure, match=r"b.txt.gz is longer than line_bytes_max=20: raise it"):
+        run(QuotesOptions([packed, packed], as_json=True), load({"scheme": "parts", "line_bytes_max": 20}, None))
+
+
+@pytest.mark.parametrize("option", ["--threshold", "--min-similarity", "--window-seconds"])
+def test_settings_of_pairs_are_refused(neardup: Run, two: list[str], option: str) -> None:
+    """A quote has a score, whatever part of a text it is, and the texts have no window."""
+    done = neardup("quotes", *two, option, "0.9")
+    assert (done.returncode, option.encode() in done.stderr) == (Exit.USAGE, True)
+
+
 def test_a_page_holds_both_texts_with_the_quotes_marked_and_linked(
     two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +101,7 @@ def test_texts_without_a_quote_say_so(tmp_path: Path, capsys: pytest.CaptureFixt
         (["a.txt", "missing.txt"], {}, Exit.INPUT),
         (["a.txt", "latin.txt"], {}, Exit.UNUSABLE),
         (["a.txt", "empty.txt"], {}, Exit.UNUSABLE),
+        (["a.txt", "torn.gz"], {}, Exit.INPUT),
         (["a.txt", "a.txt"], {"page": "a.txt"}, Exit.USAGE),
         (["a.txt", "a.txt"], {"page": "no/folder.html"}, Exit.OUTPUT),
     ],
@@ -92,6 +114,7 @@ def test_files_that_cannot_be_used_are_refused(
     (tmp_path / "a.txt").write_text(SENTENCE)
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "torn.gz").write_bytes(gzip.compress(SENTENCE.encode())[:-9])
     with pytest.raises(Failure) as caught:
         run(QuotesOptions(names, **more), SETTINGS)
     assert caught.value.code == code

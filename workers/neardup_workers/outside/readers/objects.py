@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -38,28 +39,50 @@ def json_objects(
     Content of no known format is read as ``otherwise``. Lines that are not objects are counted as ``others``. Raises
     ``Failure`` for a file that cannot be read.
     """
+    with _unpacked(path) as blocks:
+        head = next(blocks, b"") or b""
+        chosen = choose(path, head, _FIELDS)
+        if chosen in FORMAT_REASONS:
+            raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")
+        read = FORMATS[otherwise].read if isinstance(chosen, Reason) else chosen.read
+        if read is None:
+            return
+        for line in flattened(read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX)):
+            value = None
+            if not line.is_part and not line.reason and line.raw.strip():
+                try:
+                    value = orjson.loads(line.raw)
+                except orjson.JSONDecodeError:
+                    value = None
+            if isinstance(value, dict):
+                yield value
+            elif line.raw.strip() and line.ended:
+                left_out[others] += 1
+
+
+def text_of(path: str, bytes_max: int) -> str:
+    """Return the text of a file, plain or compressed. Raises ``Failure`` for one that cannot be read, is longer than
+    ``bytes_max``, or is not UTF-8."""
+    content = bytearray()
+    with _unpacked(path) as blocks:
+        for block in filter(None, blocks):
+            content += block
+            if len(content) > bytes_max:
+                raise Failure(Exit.UNUSABLE, f"{display(path)} is longer than line_bytes_max={bytes_max:,}: raise it")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Failure(Exit.UNUSABLE, f"{display(path)} is not UTF-8: convert it") from None
+
+
+@contextmanager
+def _unpacked(path: str) -> Iterator[Iterator[bytes | None]]:
+    """The blocks of a file, unpacked. Raises ``Failure`` where it cannot be read."""
     try:
         with opened(path) as file:
-            pieces = file.pieces() if isinstance(file, RemoteFile) else iter(partial(os.read, file, BLOCK_BYTES), b"")
-            blocks = decompressed(pieces)
-            head = next(blocks, b"") or b""
-            chosen = choose(path, head, _FIELDS)
-            if chosen in FORMAT_REASONS:
-                raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")
-            read = FORMATS[otherwise].read if isinstance(chosen, Reason) else chosen.read
-            if read is None:
-                return
-            for line in flattened(read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX)):
-                value = None
-                if not line.is_part and not line.reason and line.raw.strip():
-                    try:
-                        value = orjson.loads(line.raw)
-                    except orjson.JSONDecodeError:
-                        value = None
-                if isinstance(value, dict):
-                    yield value
-                elif line.raw.strip() and line.ended:
-                    left_out[others] += 1
+            yield decompressed(
+                file.pieces() if isinstance(file, RemoteFile) else iter(partial(os.read, file, BLOCK_BYTES), b"")
+            )
     except OSError as error:
         raise input_failure(display(path), error) from None
     except Corrupt:

@@ -36,6 +36,7 @@ from neardup_workers.running.cli.options import (
     ConfigCommand,
     Given,
     HelpCommand,
+    QuotesCommand,
     SchemeCommand,
     SettingsCommand,
     TuneCommand,
@@ -175,7 +176,7 @@ def show_command(options: ShowOptions, given: Given) -> None:
     run(options, load(given, options.config))
 
 
-@command("quotes", SchemeCommand, QuotesOptions)
+@command("quotes", QuotesCommand, QuotesOptions)
 def quotes_command(options: QuotesOptions, given: Given) -> None:
     """Show the quotes that texts share, each file a text: where they stand, their score, and how many texts have them.
 

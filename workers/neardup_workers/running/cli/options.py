@@ -180,6 +180,14 @@ class SchemeCommand(SettingsCommand):
     left_out = ("scheme",)
 
 
+class QuotesCommand(SettingsCommand):
+    """A command for a few texts, whose quotes have a score: neither a part of a text nor a window counts."""
+
+    left_out = (
+        "scheme", "threshold", "min_similarity", "recall", "window_seconds", "lateness_seconds", "window_documents",
+    )  # fmt: skip
+
+
 class TuneCommand(SettingsCommand):
     """A command about the shape of a signature, which ``bands`` and ``rows`` give."""
 

@@ -24,6 +24,7 @@ from neardup_workers.outside.options.judging import QuotesOptions
 from neardup_workers.outside.outputs.output import check_outputs
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.printable import printable
+from neardup_workers.outside.readers.objects import text_of
 from neardup_workers.outside.settings.files import Settings
 
 _COLUMNS, _SHOWN = 120, 160
@@ -45,7 +46,7 @@ def run(options: QuotesOptions, settings: Settings) -> None:
     if len(options.paths) < 2:
         raise Failure(Exit.USAGE, "quotes compares texts: name two files or more, the older one first")
     check_outputs(options.paths, {"page": options.page}, prints=True)
-    texts = [_text(path) for path in options.paths]
+    texts = [text_of(path, settings.line_bytes_max) for path in options.paths]
     try:
         found = quotes(texts, settings)
     except ConfigError as error:
@@ -85,15 +86,6 @@ def page(names: Sequence[str], texts: Sequence[str], found: Sequence[Quote]) -> 
             yield from _marked(text, spans, f"{side}{pair}-", f"{other}{pair}-")
             yield "</div>"
         yield "</div>"
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Failure(Exit.INPUT, f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Failure(Exit.UNUSABLE, f"{path} is not UTF-8: convert it") from None
 
 
 def _values(quote: Quote, names: Sequence[str], texts: Sequence[str]) -> dict[str, object]:
