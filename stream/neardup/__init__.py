@@ -88,6 +88,9 @@ def save_window(dedup: Deduplicator, path: str | Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
+    from neardup.documents.document import check_type
+
+    check_type(path, (str, Path), "the path of a window is a string or a Path: save_window(dedup, 'window.bin')")
     unfinished = Path(f"{path}.unfinished")
     unfinished.write_bytes(dedup.save())
     unfinished.replace(path)

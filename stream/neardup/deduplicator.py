@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from threading import Lock
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,6 +73,7 @@ class Deduplicator:
         self, config: Config | None = None, *, candidates: bool = False, canaries_every: int = 0,
         now: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
+        check_type(now, (Callable, NoneType), "now is a function that returns seconds since the epoch: now=time.time")  # type: ignore[arg-type]
         self.config, self._now = Config() if config is None else checked(config), now
         self.signer, self._query_signer = Signer(self.config), Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)

@@ -32,8 +32,8 @@ def test_python_m_neardup_is_the_command(tmp_path):
     assert done.stdout.startswith(b"neardup ")
 
 
-def test_a_window_in_a_file_continues_in_another_deduplicator(tmp_path):
-    """A configuration with another signing fingerprint refuses the window."""
+def test_a_window_in_a_file_continues_in_another_deduplicator(tmp_path, monkeypatch):
+    """A configuration with another signing fingerprint refuses the window, and a path that is none leaves no file."""
     dedup = neardup.Deduplicator()
     dedup.process([neardup.Document("a", TEXT)])
     neardup.save_window(dedup, tmp_path / "window")
@@ -41,4 +41,7 @@ def test_a_window_in_a_file_continues_in_another_deduplicator(tmp_path):
     assert [pair[:2] for pair in loaded.process([neardup.Document("b", TEXT)])] == [("a", "b")]
     with pytest.raises(neardup.NeardupError, match="signed under"):
         neardup.load_window(tmp_path / "window", neardup.Config(seed=2))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match="a int is given, but the path of a window is a string or a Path"):
+        neardup.save_window(dedup, 5)
     assert [path.name for path in tmp_path.iterdir()] == ["window"]

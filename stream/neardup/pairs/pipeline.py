@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.document import check_type
 from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.batches import Batch, removal_batch, table_items
@@ -152,6 +153,7 @@ class Matcher:
         references: npt.NDArray[np.bool_] | None = None,
     ) -> StreamRows:  # fmt: skip
         """The rows of a batch, in the room of those of the last call; a call before its last slice makes its own."""
+        check_type(batch, Batch, "a matcher takes what a signer signed: signer.sign(documents).batch")
         used, self._used = self._used, None
         return stream_rows(batch, self.config, removals, references, used)
 

@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
+from numbers import Real
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from neardup.documents.document import (
     Document,
     DocumentColumns,
     Refusal,
+    check_type,
 )
 from neardup.documents.ids import ID_BYTES_MAX, SEPARATOR, wrong_collection
 from neardup.errors import Reason
@@ -225,6 +227,7 @@ def _time_of(seconds: float | None) -> int | None:
 def without_future(batch: Batch, now_seconds: float, unread: Unread) -> Batch:
     """Return a batch in which no time lies more than ``AHEAD_SECONDS`` after ``now_seconds``: documents whose time did
     have none, and it is ``unread``. One such time would make every later document late for the window."""
+    check_type(now_seconds, Real, "now returns seconds since the epoch: now=time.time")
     rows = np.flatnonzero(batch.times > (now_seconds + AHEAD_SECONDS) * MICROSECONDS)
     if not len(rows):
         return batch

@@ -125,6 +125,11 @@ def test_wrong_arguments_of_the_library_say_so(python: Run) -> None:
         "load('window.bin')": "a str is given, but a window is bytes: neardup.load_window takes a path",
         "signer.__class__({})": "a dict is given, but a configuration is a neardup.Config",
         "matcher.__class__(None)": "a NoneType is given, but a configuration is a neardup.Config",
+        "matcher.match([Document('a', 'b')])": "a list is given, but a matcher takes what a signer signed",
+        "process_table([], text_field=5)": "a int is given, but text_field is the name of a column: text_field='text'",
+        "decide_table([], id_field=None)": "a NoneType is given, but id_field is the name of a column: id_field='id'",
+        "__class__(now=5)": "a int is given, but now is a function that returns seconds",
+        "__class__(now=lambda: None).process([Document('a', 'b')])": "a NoneType is given, but now returns seconds",
         "__class__({'threshold': 0.8})": "a dict is given, but a configuration is a neardup.Config",
         "__reduce_ex__(4)": "cannot be pickled or copied: neardup.save_window writes its window",
     }

@@ -55,6 +55,8 @@ def test_the_text_of_a_scheme_gives_its_options_again(scheme: str) -> None:
             "unknown option 'bnads' of scheme records: its options",
         ),
         ({"scheme": "records:bands=3,bands=4"}, "has bands twice: leave one out"),
+        ({"scheme": "records:keys="}, "option keys names '', which is not .*: name, address, phone; name one of them"),
+        ({"scheme": "records:shingled=name,"}, "option shingled names ''"),
         ({"scheme": "records:3"}, "'3' is no option: write NAME=VALUE with commas between"),
         ({"scheme": "records:bands=3", "scheme_options": {"rows": 2}}, "leave one of them out"),
         ({"scheme_options": 5}, "must be options by name"),

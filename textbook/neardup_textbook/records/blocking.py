@@ -80,7 +80,7 @@ def parse_blocking(
 ) -> Blocking:
     """Parse exact keys written as ``field`` or ``field+field``; without any key, each field of ``names`` is a key.
 
-    Raises ``ConfigError`` for a field that is not among ``names``.
+    Raises ``ConfigError`` for a field that is not among ``names``, and for an empty one.
 
     >>> names = ["name", "address", "phone"]
     >>> parse_blocking(names, [], [], k=3, bands=8, rows=2, seed=1).exact
@@ -89,16 +89,19 @@ def parse_blocking(
     (((0, 2),), (1,))
     """
     positions = {name: at for at, name in enumerate(names)}
-    if not any(exact) and not any(shingled):
+    if not exact and not shingled:
         exact = names
 
     def position(name: str, setting: str) -> int:
         if name not in positions:
-            raise ConfigError(f"{setting} names {name!r}, which is not among option fields: {', '.join(positions)}")
+            raise ConfigError(
+                f"{setting} names {name!r}, which is not among option fields: {', '.join(positions)}; name one of "
+                "them, or leave the option out"
+            )
         return positions[name]
 
-    keys = tuple(tuple(position(name, "option keys") for name in item.split("+")) for item in exact if item)
-    banded = tuple(position(name, "option shingled") for name in shingled if name)
+    keys = tuple(tuple(position(name, "option keys") for name in item.split("+")) for item in exact)
+    banded = tuple(position(name, "option shingled") for name in shingled)
     return Blocking(keys, banded, k, bands, rows, seed)
 
 

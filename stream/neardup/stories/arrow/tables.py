@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from neardup.documents.document import Document, Refusal
+from neardup.documents.document import Document, Refusal, check_type
 from neardup.documents.paths import names_of
 from neardup.errors import ConfigError
 from neardup.pairs.batches import rows_of
@@ -137,6 +137,8 @@ class Documents:
     """
 
     def __init__(self, table: object, fields: Fields, numbers: RowNumbers) -> None:
+        for part in ("id", "text", "timestamp"):
+            check_type(getattr(fields, part), str, f"{part}_field is the name of a column: {part}_field='{part}'")
         if fields.timestamp_unit not in UNITS:
             raise ConfigError(f"timestamp_unit={fields.timestamp_unit!r} must be one of {', '.join(UNITS)}")
         self._fields, self._numbers, self.unread = fields, numbers, UnreadTimes()
