@@ -319,7 +319,7 @@ def test_a_text_is_held_by_few_seeds_and_looked_up_by_all() -> None:
 
 
 def test_templates_are_left_out_and_what_is_around_them_is_found_in_its_place() -> None:
-    """They are part of the name of a signature, and have six words at least."""
+    """They are part of the name of a signature; those of fewer than six words count for nothing."""
     rng = random.Random(9)
     menu, quote = (prose(rng, _SCRIPTS["latin"], 300).strip(" ,.") for _ in range(2))
     texts = [f"{menu} {prose(rng, _SCRIPTS['latin'], 300)}", f"{quote} {menu}", f"{menu} a new one: {quote}"]
@@ -330,9 +330,12 @@ def test_templates_are_left_out_and_what_is_around_them_is_found_in_its_place() 
     assert (pair, begin, last) == (("1", "2"), 0, len(texts[2]))
     assert len(quote) <= end <= len(quote) + 12
     assert config.signing_fingerprint != CONFIG.signing_fingerprint
-    for few, message in ((("five words are too few",), "template 1 has too few words"), ((), "empty")):
-        with pytest.raises(ConfigError, match=message):
-            Config(scheme="parts", scheme_options={"templates": few})
+    few = "five words are too few"
+    more = Config(scheme="parts", scheme_options={"templates": (few, f"{menu}.", "")})
+    assert (more.signing_fingerprint, more.plan.short_templates) == (config.signing_fingerprint, 2)
+    for templates in ((few,), ()):
+        with pytest.raises(ConfigError, match="no text of parts:templates has 6 words"):
+            Config(scheme="parts", scheme_options={"templates": templates})
 
 
 def test_a_text_without_words_is_equal_to_itself_only() -> None:

@@ -52,6 +52,11 @@ def test_menus_are_listed_and_left_out(neardup, folder):
         [json.loads(line) for line in neardup(*command, scheme).stdout.splitlines()]
         for scheme in ("passages", "passages:templates=list.jsonl", "parts:templates=list.jsonl")
     ]
+    with (folder / "list.jsonl").open("a") as file:
+        file.write('{"text":"all rights reserved"}\n')
+    done = neardup("run", "pages.jsonl", "--scheme", "parts:templates=list.jsonl")
+    assert b"note: texts of parts:templates with fewer than 6 words count for nothing: 1\n" in done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == pairs[2]
     copies = [pair for pair in pairs[0] if pair["similarity"] == 1]
     assert len(copies) == 90
     assert len(pairs[0]) == 90 + 2 * 66

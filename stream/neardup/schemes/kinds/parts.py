@@ -78,7 +78,8 @@ class PartOptions(SchemeOptions):
 
 
 class PartPlan(NamedTuple):
-    """The resolved settings; ``score`` in points, ``templates`` the bytes of their seeds."""
+    """The resolved settings; ``score`` in points, ``templates`` the bytes of their seeds; ``short_templates`` have too
+    few words to have some."""
 
     normal_form: NormalForm
     text_characters_max: int
@@ -88,6 +89,7 @@ class PartPlan(NamedTuple):
     seed: int
     tuning: Tuning
     templates: bytes = b""
+    short_templates: int = 0
     kind: str = "text"
     width: int = 2 * _NUMBER_BYTES
 
@@ -115,20 +117,23 @@ def plan(p: Parameters, o: PartOptions) -> PartPlan:
         seed=p.seed,
         tuning=tuning,
     )
-    return made if o.templates is None else made._replace(templates=_listed(o.templates, made))
+    return made if o.templates is None else _with_templates(made, o.templates)
 
 
-def _listed(texts: tuple[str, ...], plan: PartPlan) -> bytes:
-    """The seeds of templates. Raises ``ConfigError`` for none, and for one that has too few."""
+def _with_templates(plan: PartPlan, texts: tuple[str, ...]) -> PartPlan:
+    """The plan with the seeds of templates. Raises ``ConfigError`` if none of them has enough."""
     longest = max(map(len, texts), default=0)
     codes, *_ = read_texts([Document("", text) for text in texts], plan.normal_form, longest * 18)
     words = word_codes(codes, historic=plan.historic)
     seeds, starts = seeds_in_order(words.codes, words.starts, _mask(plan))
-    short = np.flatnonzero(np.diff(starts) < _TEMPLATE_SEEDS)
-    if not texts or len(short):
-        wrong = f"template {short[0] + 1} has too few words" if texts else "parts:templates is empty"
-        raise ConfigError(f"{wrong}, but a template has {_TEMPLATE_SEEDS + 2} words or more: leave it out")
-    return np.unique(seeds).tobytes()
+    counts = np.diff(starts)
+    is_long = counts >= _TEMPLATE_SEEDS
+    if not is_long.any():
+        raise ConfigError(
+            f"no text of parts:templates has {_TEMPLATE_SEEDS + 2} words, as a template has: leave the option out"
+        )
+    listed = np.unique(seeds[np.repeat(is_long, counts)]).tobytes()
+    return plan._replace(templates=listed, short_templates=int(len(texts) - is_long.sum()))
 
 
 def _without(words: WordCodes, plan: PartPlan) -> WordCodes:

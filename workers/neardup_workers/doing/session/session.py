@@ -130,6 +130,8 @@ class Session:
         self._ahead: Ahead | None = None
         self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
+        if short := getattr(settings.plan, "short_templates", 0):
+            self.notes.append(f"note: texts of parts:templates with fewer than 6 words count for nothing: {short:,}")
         self.losses = LossAccounts()  # what limits cost
         self.measured: dict[str, Any] = {}  # what the summary has besides counts
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
