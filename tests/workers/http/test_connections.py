@@ -147,6 +147,8 @@ async def plain(scope, body):
         raise RuntimeError("failed")
     if body == b"slow":
         await asyncio.sleep(0.05)
+    if body == b"never":
+        await asyncio.Event().wait()
     return Response(b"plain %b." % body)
 
 
@@ -192,10 +194,11 @@ def test_a_check_that_comes_whole_is_plain_and_others_are_not():
 
 
 def test_a_plain_request_ends_as_others_do(caplog):
-    """By an error, by a client that goes, by a stop, and by the bound of a wait."""
+    """By an error, by a client that goes, by the time of an idle connection, and by a stop, also without an answer."""
 
     async def run():
-        async with listening(9, 1.0, echo, plain) as connect:
+        async with listening(9, 4.0, echo, plain) as connect:
+            connect.server.config.timeout_keep_alive = 0.2
             failed, _ = await connect(check(b"fail"))
             assert (await failed.read()).startswith(b"HTTP/1.1 500 ")
             _, gone = await connect(check(b"slow"))
@@ -203,12 +206,14 @@ def test_a_plain_request_ends_as_others_do(caplog):
             gone.close()
             idle, _ = await connect(check(b"1"))
             assert await responded(idle) == "plain 1."
-            assert await closed(idle)
+            assert await asyncio.wait_for(closed(idle), 2)
             reader, _ = await connect(check(b"slow"))
+            unanswered, _ = await connect(check(b"never"))
             await asyncio.sleep(0.02)
             connect.server.should_exit = True
             assert await responded(reader) == "plain slow."
             assert await reader.read() == b""
+            assert (await unanswered.read()).startswith(b"HTTP/1.1 500 ")
 
     asyncio.run(asyncio.wait_for(run(), 60))
     assert "failed" in caplog.text

@@ -15,6 +15,7 @@ import asyncio
 import resource
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from math import inf
 from types import coroutine
 from typing import Any, ClassVar, cast
 
@@ -45,11 +46,11 @@ class _Waiting:
         self._until: dict[HttpToolsProtocol, float] = {}
         self._is_sweeping = False
 
-    def begin(self, connection: HttpToolsProtocol) -> None:
-        """Wait for a request of a connection."""
+    def begin(self, connection: HttpToolsProtocol, seconds: float = inf) -> None:
+        """Wait for a request of a connection, for no longer than some seconds."""
         loop, until = connection.loop, self._until
         until.pop(connection, None)
-        until[connection] = loop.time() + self._seconds
+        until[connection] = loop.time() + min(seconds, self._seconds)
         if len(until) > self._most:
             self._abort(next(iter(until)))
         if not self._is_sweeping:
@@ -185,7 +186,7 @@ class _Connection(HttpToolsProtocol):
     async def _answered(self, cycle: RequestResponseCycle) -> None:
         try:
             response = await self._direct(cast("Scope", cycle.scope), bytes(cycle.body))  # type: ignore[misc]
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self.logger.error("Exception in the answer of a plain request", exc_info=error)
             response, cycle.keep_alive = Response("Internal Server Error", 500), False
         cycle.response_complete = True
@@ -201,7 +202,7 @@ class _Connection(HttpToolsProtocol):
         elif self.pipeline:
             super().on_response_complete()
         else:
-            self._waiting.begin(self)
+            self._waiting.begin(self, self.timeout_keep_alive)
 
     def write(self, data: bytes) -> None:
         """Send a part of an answer."""

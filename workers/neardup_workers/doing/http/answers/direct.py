@@ -5,13 +5,14 @@ The same functions refuse it, answer it and write its line of the log.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Scope
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope
 
 from neardup_workers.doing.http.access.guard import Access
 from neardup_workers.doing.http.access.log import HEADER, RequestLog, name_of
@@ -51,12 +52,19 @@ class Direct:
         scope["hold"] = _held
         name, started, status, size = name_of(scope), time.perf_counter(), 0, 0
         try:
-            response = self._access.refusal(scope) or await self._answer(Request(scope, received))
+            response = await self._response(scope, received)
             response.raw_headers.append((HEADER, name))
             status, size = response.status_code, len(response.body)
             return response
         finally:
             self._log.say(scope, name, status, size, time.perf_counter() - started)
+
+    async def _response(self, scope: Scope, received: Receive) -> Response:
+        try:
+            return self._access.refusal(scope) or await self._answer(Request(scope, received))
+        except Exception as error:
+            logging.getLogger(__name__).error("Exception in the answer of a check", exc_info=error)
+            return PlainTextResponse("Internal Server Error", 500)
 
 
 def _held(size: int) -> None:
