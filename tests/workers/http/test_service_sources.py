@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sqlite3
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 from ledger_replay import One, check, replay
 from quick_parameters import quick_first
-from service_world import NEAR, NOW, TEXT, World, opened, world_in
+from service_world import NEAR, NOW, TEXT, World, edited, opened, world_in
+from starlette.requests import Request
 
 from neardup import Document
 from neardup.stories.sources.names import source_of
@@ -159,6 +161,9 @@ def test_documents_that_wait_to_be_counted_are_counted_after_a_restart(tmp_path:
         Document(f"d{n}", f"{TEXT} {rng.choice('abcd') * 40}", NOW - rng.randrange(9), source=rng.choice("xyz"))
         for n in range(60)
     ]
+    words = [" ".join(map(str, rng.sample(range(9**6), 40))) for _ in range(29)]
+    words.insert(20, words[0])  # the copy of a document waits while that one leaves the window
+    stream += [Document(f"w{n}", text, NOW, source="xyz"[n % 3]) for n, text in enumerate(words)]
     for restarts in (False, True):
         keeper = opened(tmp_path / f"{restarts}", settings := ServeSettings(window_documents=25), lambda: NOW)
         for n, document in enumerate(stream):
@@ -177,6 +182,12 @@ def test_documents_that_wait_to_be_counted_are_counted_after_a_restart(tmp_path:
         found.append([*ledger, sorted(one for one in load(keeper.log.writer) if one.kind != "account")])
         keeper.log.close()
     assert found[0] == found[1]
+    for number, waits in ((sources.WAITING_MAX, False), (sources.WAITING_MAX - 1, True)):
+        with edited(keeper.log.path) as stored:  # by an earlier version, which counts each at once
+            stored.execute(sources.COUNTED, (len(stream) - number,))
+        keeper = opened(tmp_path / "True", settings, lambda: NOW)
+        assert keeper._sources.waits == waits
+        keeper.log.close()
 
 
 def full() -> None:
@@ -222,6 +233,19 @@ def test_a_source_that_repeats_itself_is_an_event(tmp_path: Path) -> None:
         flood(world, 230, 10)
         assert world.keeper.take_repeating() == []
         assert world.ask("GET", "/v1/sources").json()["repeating"][0]["repeated"] == 239
+    with world_in(tmp_path / "other") as world:
+        for n in range(206):
+            flood(world, n, 1)
+    with world_in(tmp_path / "other") as world:  # what waits to be counted waits through a stop
+
+        async def sent() -> Any:
+            scope = {"type": "http", "method": "GET", "query_string": b"", "headers": []}
+            stream = world.events.response(Request(scope)).body_iterator  # type: ignore[attr-defined]
+            await anext(stream)
+            await asyncio.to_thread(world.ask, "GET", "/v1/sources")
+            return await anext(stream)
+
+        assert asyncio.run(sent()).startswith(b'event: repeating\ndata: {"source":"page.example"')
 
 
 def test_damaged_parts_of_the_ledger_are_left_out(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def publisher(
     sources have begun to repeat themselves."""
 
     def publish(answers: list[Answer]) -> None:
-        observer.sample("service_step_documents", [len(answers)])
+        if answers:
+            observer.sample("service_step_documents", [len(answers)])
         counts: dict[str, int] = {}
         for each in answers:
             status = "refused" if each.refused else "repeated" if each.verdict["repeated"] else each.verdict["status"]

@@ -55,18 +55,19 @@ _TYPE = "text/event-stream"
 
 
 class _Event(NamedTuple):
-    """A verdict, and the hours in which sources began to repeat themselves with it."""
+    """A verdict."""
 
     place: int
     values: dict[str, Any]
-    repeating: Sequence[dict[str, Any]] = ()
 
 
 class _Reader:
-    """One connection. ``sent`` is the number of the last event that it got; ``abort`` closes the connection at once."""
+    """One connection. ``sent`` is the number of the last event that it got; ``repeating`` are hours in which sources
+    began to repeat themselves, for which no event is sent yet; ``abort`` closes the connection at once."""
 
     def __init__(self, sent: int, abort: Callable[[], None]) -> None:
         self.sent, self.abort = sent, abort
+        self.repeating: list[dict[str, Any]] = []
         self.live = self.slow = self.ended = False
         self.loop = asyncio.get_running_loop()
         self.changed = asyncio.Event()
@@ -129,18 +130,19 @@ class Events:
         themselves. They must be committed."""
         self._figures.count(verdicts)
         with self._lock:
-            if not verdicts:
+            if not (verdicts or repeating):
                 return
-            self._last = verdicts[-1]["place"]
+            if verdicts:
+                self._last = verdicts[-1]["place"]
             if not self._readers:  # a reader that comes later gets them from the store
                 self._buffer.clear()
                 self._floor = self._last
                 return
             self._buffer.extend(_Event(verdict["place"], verdict) for verdict in verdicts)
-            self._buffer[-1] = self._buffer[-1]._replace(repeating=repeating)
             while len(self._buffer) > self._buffer_events:
                 self._floor = self._buffer.popleft().place
             for reader in self._readers:
+                reader.repeating += repeating
                 if reader.live and not reader.ended and reader.sent < self._floor:
                     reader.slow = reader.ended = True
                     self._on_slow()
@@ -205,9 +207,11 @@ class Events:
                     if reader.slow:  # no end of the response, which would look as if nothing were missing
                         reader.abort()
                     return
-                if events:
-                    yield b"".join(map(_encoded, events))
-                    reader.sent = events[-1].place
+                with self._lock:
+                    hours, reader.repeating = reader.repeating, []
+                if events or hours:
+                    yield b"".join([*map(_encoded, events), *map(_repeating, hours)])
+                    reader.sent = events[-1].place if events else reader.sent
                 elif not await _waited(reader.changed, self._heartbeat_seconds):
                     yield b": heartbeat\n\n"
         finally:
@@ -222,6 +226,7 @@ class Events:
             yield b"retry: %d\n\n" % _RETRY_MILLISECONDS
             while not reader.ended:
                 reader.changed.clear()
+                reader.repeating = []
                 figures = self._figures.present()
                 places = [one["place"] for one in figures["latest"]]
                 known = {place: known[place] for place in places if place in known}
@@ -288,9 +293,11 @@ def verdicts_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 
 
 def _encoded(event: _Event) -> bytes:
-    verdict = b"id: %d\nevent: verdict\ndata: %b\n\n" % (event.place, escape_unprintable(orjson.dumps(event.values)))
-    hours = (b"event: repeating\ndata: %b\n\n" % escape_unprintable(orjson.dumps(hour)) for hour in event.repeating)
-    return b"".join((verdict, *hours))
+    return b"id: %d\nevent: verdict\ndata: %b\n\n" % (event.place, escape_unprintable(orjson.dumps(event.values)))
+
+
+def _repeating(hour: dict[str, Any]) -> bytes:
+    return b"event: repeating\ndata: %b\n\n" % escape_unprintable(orjson.dumps(hour))
 
 
 def _sent(request: Request) -> int | None:

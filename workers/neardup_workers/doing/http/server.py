@@ -183,14 +183,14 @@ def started(
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
         recall.measure()
-        _count_sources(writer)
+        with suppress(Busy, Broken):
+            writer.call(lambda keeper: keeper.check(())).result()
         measure_sources(observer, reader, now())
         measure_outbox(reader, observer, now())
 
     def stop() -> None:
         if delivery is not None:
             delivery.stop()
-        _count_sources(writer)
         writer.stop()
 
     service = Service(
@@ -200,12 +200,6 @@ def started(
     app = application(service, window_requests(writer))
     keeper.log.check_rest(on_broken)
     return Running(app, events, stop, lambda: writer.error or keeper.log.damage, degrading.refused)
-
-
-def _count_sources(writer: Writer) -> None:
-    """Let the writer count what waits for the ledger of sources."""
-    with suppress(Busy, Broken):
-        writer.call(lambda keeper: keeper.check(())).result()
 
 
 async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | None, start: Start) -> Exit:

@@ -83,7 +83,7 @@ class Writer:
         keeper: the window; nothing else may use it until ``stop`` returns.
         documents_max: maximum number of waiting documents.
         on_broken: called once, by the thread of the step, when the writer ends because of an error.
-        on_step: called with the answers after each step, by its thread.
+        on_step: called with the answers after each step, also of a call, by its thread.
         on_full: called when the disk is full, by the thread of the step.
         here: let the event loop run quick steps of requests that are not alone.
     """
@@ -236,7 +236,9 @@ class Writer:
             return []
         try:
             if (call := taken[0].call) is not None:
-                return [(taken[0], call(self._keeper))]
+                found = call(self._keeper)
+                self._on_step([])
+                return [(taken[0], found)]
             answers = self._keeper.check([document for work in taken for document in work.documents])
         except StoreFull as full:
             self._full = True

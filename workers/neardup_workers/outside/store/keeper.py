@@ -387,7 +387,7 @@ class Keeper:
                 self.matcher.match(batch, probe=False)
             self.canaries.restored(batch, first, max(0, _RESTORED_NEWEST - left))
             parts.append(restored_rows(rows, batch))
-            has_arrivals, counted = self._clock is not None, meta.get("counted")
+            has_arrivals, counted = self._clock is not None, sources.first_waiting(meta)
             self._sources.begin(rows, parts[-1][1], batch.times, has_arrivals=has_arrivals, counted=counted)
             if table.documents > expected:  # not of all at once: the first rows share less than many do
                 expected = table.documents + min(left, 3 * table.documents)

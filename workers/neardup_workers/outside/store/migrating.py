@@ -118,7 +118,8 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
             target.expire(meta["oldest"], 0)
         target.follow(*_stories(source, signer))
         lost = copying.copy(source, target.writer)
-        target.writer.execute(sources.COUNTED, (meta.get("counted", meta["places"]),))
+        waiting = sources.first_waiting(meta)
+        target.writer.execute(sources.COUNTED, (meta["places"] if waiting is None else waiting,))
     return kept, anonymous, lost
 
 

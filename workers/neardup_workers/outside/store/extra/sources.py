@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -151,6 +151,9 @@ class Sources:
         )  # fmt: skip
         number = len(waiting.documents)
         self._counts |= number >= WAITING_MAX or oldest > places - number or not self._is_stored
+        if ids or changes.ended:  # a restart would not find the story of one that waits: its row leaves, or it ends
+            self._counts |= any(place < oldest and place not in self._shared for place in ids)
+            self._counts |= not {document[2] for document in waiting.documents}.isdisjoint(changes.ended)
         if not self._counts:
             return
         ledger, shared, written = self.ledger, self._shared, {*waiting.ids, *waiting.ended}
@@ -201,17 +204,25 @@ class Sources:
     def resume(self, writer: sqlite3.Connection, stories: KeptStories, oldest: int) -> None:
         """Go on from what is stored, after the rows; the window begins at the place ``oldest``."""
         shared, first = set(stories.records[:, PLACE].tolist()), self._first
-        self._shared, self._first, self._names = shared, oldest, {None: ""}
+        self._first, self._names = oldest, {None: ""}
         with suppress(sqlite3.OperationalError):  # on a full disk, a later start removes what earlier versions stored
             writer.execute(f"DELETE FROM source_stories WHERE cluster NOT IN ({_SHARED})")
         known = {place for (place,) in writer.execute("SELECT cluster FROM source_stories")}
         joined = {document[2] for document in self._waiting.documents} & shared
         self._waiting.ids.update(joined - known)
+        self._shared = shared - self._waiting.ids
         self.ledger.end(shared - known - joined)  # forgotten as one of too many, and derived again
         self.ledger.end(place for place in range(first, oldest) if place not in shared)
         self.ledger.resume(load(writer))
         self.ledger.end(stories.ended)
         self.ledger.settle()
+
+
+def first_waiting(meta: Mapping[str, Any]) -> int | None:
+    """Return ``counted`` of the values of ``meta``; ``None`` if each document is counted: an earlier version has stored
+    it never, or has counted more documents since than can wait."""
+    counted = meta.get("counted")
+    return None if counted is None or meta["places"] - counted >= WAITING_MAX else int(counted)
 
 
 def store(writer: sqlite3.Connection, changes: Iterable[Kept]) -> None:
