@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from threading import Thread
 
 import numpy as np
@@ -12,6 +13,9 @@ from quick_parameters import quick_first
 from neardup import Config, Deduplicator, Document, Pair, Refusal
 from neardup.documents.document import REASONS
 from neardup.pairs.window_message import WireError
+from neardup.stories.verdicts import decisions, records, stories
+from neardup.window import band_table, heads
+from neardup.window.pages import Pages
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
 
@@ -138,3 +142,44 @@ def test_a_window_of_another_configuration_or_none_is_refused():
     empty = Deduplicator()
     empty.load(Deduplicator().save())
     assert empty.process([Document("a", STORY)]) == []
+
+
+def test_growth_that_fails_anywhere_changes_no_later_verdict(monkeypatch: pytest.MonkeyPatch):
+    """Arrays, maps and pages grow one after the other: whichever has no memory, the call can be made again."""
+    rng = random.Random(3)
+    texts = [" ".join(f"w{rng.randrange(900)}" for _ in range(20)) for _ in range(300)]
+    calls = [[Document(f"{rng.randrange(900)}", f"{rng.choice(texts)} {rng.randrange(5)}") for _ in range(500)]
+             for _ in range(3)]  # fmt: skip
+    made = [0, -1]  # growths so far, and the number of the one that fails
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def grows(*given: object) -> object:
+            made[0] += 1
+            if made[0] == made[1]:
+                raise MemoryError
+            return real(*given)
+
+        return grows
+
+    names = "grow", "add_pages", "new_scratch", "grown_journal", "new_buffer", "fill_map", "fill_marks"
+    for module in (band_table, heads, decisions, records, stories):
+        for name in (name for name in names if name in vars(module)):
+            monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    monkeypatch.setattr(Pages, "extend", counted(Pages.extend))
+
+    def decided(failing: int) -> list[tuple[str, str, str | None]]:
+        made[1] = -1
+        dedup, found = Deduplicator(), []
+        made[:] = 0, failing
+        for call in calls:
+            try:
+                verdicts = dedup.decide(call)
+            except MemoryError:
+                verdicts = dedup.decide(call)
+            found += [(one.id, one.status, one.duplicate_of) for one in verdicts]
+        return found
+
+    expected = decided(-1)
+    growths = made[0]
+    assert growths > 50
+    assert all(decided(failing) == expected for failing in range(1, growths + 1))

@@ -202,6 +202,9 @@ class Kept(Generic[_T]):
         self.value: _T | None = None
         self.address = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, (self._keep,)  # a copy must not write where this one does
+
     def renew(self, value: _T) -> None:
         """Write a value in place of the one before."""
         self.value = None

@@ -131,7 +131,7 @@ def compared(config: Config, newer: Evidence, older: Evidence, plan: Plan | None
         ``NEW_LESS`` of one that makes a pair with it, says something new and tells the same story, less twice that if
         it tells another one; -1 of others. Then the part of the document that the content says, in [0, 1], and how many
         of its numbers are new; both 0 without ``novelty``. Then the number of the signal by which it tells the same
-        story without being near in its text, 0 for none; with -1, ``DRIFTING`` if the vectors are apart.
+        story without being near in its text, 0 for none, ``-DRIFTING`` if their vectors are apart.
     """
     scheme, tuning = SCHEMES[config.scheme], config.tuning
     common = scheme.common(newer, older, plan or config.plan)
@@ -163,7 +163,7 @@ def _with_signals(out: npt.NDArray[np.float32], common: Common) -> npt.NDArray[n
     rows = np.flatnonzero((common.signals > 0) & common.conditions & apart)
     strengths = by_signal(common, common.similarity, common.signals)
     out[rows, SIMILARITY], out[rows, SIGNAL] = strengths[rows] - NEW_LESS, common.signals[rows]
-    out[(out[:, SIMILARITY] == NO_PAIR) & (common.strengths < 0), SIGNAL] = DRIFTING
+    out[apart & (common.strengths < 0), SIGNAL] = -DRIFTING
     return out
 
 

@@ -317,12 +317,13 @@ class BandTable:
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or divide the stream into more shards"
             )
-        self._must_grow |= self._slots.extend(slot_end + slots) | self._postings.extend(postings)
-        self._must_grow |= self._bytes.extend(byte_end + size) | self._links.extend(link_end)
+        grows, self._must_grow = self._must_grow, True  # until all have room, also after an exception
+        grows |= self._slots.extend(slot_end + slots) | self._postings.extend(postings)
+        grows |= self._bytes.extend(byte_end + size) | self._links.extend(link_end)
         has_first = len(items.payloads) and not len(self.store.payloads)
-        if self._must_grow or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
+        if grows or has_first or (len(items.ragged) and not len(self.store.ragged_lengths)):
             self._grow(items)
-            self._must_grow = False
+        self._must_grow = False
         postings_end = min(self._postings.end, self._base + POSTINGS_MAX)
         self._room[:] = self._slots.end, postings_end, self._bytes.end, self._links.end
 

@@ -67,8 +67,8 @@ class Held(KafkaTransport):
 
     is_held = True
 
-    def reader(self, topic: str) -> Reader:
-        reader = super().reader(topic)
+    def reader(self, topic: str, *given: int) -> Reader:
+        reader = super().reader(topic, *given)
         poll = reader.poll
         reader.poll = lambda *given: [] if self.is_held else poll(*given)  # type: ignore[method-assign]
         return reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -60,3 +61,11 @@ def test_a_kernel_reads_and_writes_what_is_kept() -> None:
             ones = size // 2 + (further > 0)
             assert total(kept.address) == (size == 3) + 0.5 + 2 * size**2 + ones + further
         assert value.table[0, 0] == size + 3
+
+
+def test_a_copy_of_what_is_kept_writes_memory_of_its_own() -> None:
+    """The address of the first one is none of the copy."""
+    kept = Kept[Outside](_keep)
+    kept.renew(Outside(True, Inside(np.zeros(1, np.bool_), 0.5), np.zeros((1, 1), np.uint16), 1))
+    again = copy.deepcopy(kept)
+    assert (again.value, again.address) == (None, 0)

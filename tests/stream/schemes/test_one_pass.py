@@ -17,6 +17,7 @@ from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.features.texts.raw_texts import raw_texts
 from neardup.features.texts.shingles import chars, words
 from neardup.schemes.interface import sign_features
+from neardup.schemes.kinds import one_pass
 from neardup.schemes.kinds.one_pass import SignedTexts, plain_signer, sign_chars, sign_words
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import sketch
@@ -108,6 +109,22 @@ def test_plain_texts_are_normalised_on_the_way(kind: str, steps: tuple[str, ...]
     assert sums == (expected.shingles, expected.characters, expected.fewest)
     for one, other in zip(out, expected[:3], strict=True):
         assert np.array_equal(one, other)
+
+
+def test_a_call_that_comes_while_a_signer_signs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler of a signal may sign with the same signer, between what is kept for the kernel and the kernel."""
+    signer, real, left = Signer(Config()), one_pass._plain_of, [Document("b", prose(20, seed=2))]
+    expected = signer.sign([Document("a", prose(20))]).batch.fixed.copy()
+
+    def interrupted(*given: object) -> object:
+        plain = real(*given)  # type: ignore[arg-type]
+        if left:
+            signer.sign([left.pop()])
+        return plain
+
+    monkeypatch.setattr(one_pass, "_plain_of", interrupted)
+    assert np.array_equal(signer.sign([Document("a", prose(20))]).batch.fixed, expected)
+    assert not left
 
 
 def test_the_bound_follows_texts_that_repeat_themselves() -> None:

@@ -134,6 +134,33 @@ def test_a_vector_joins_a_story_that_two_vectors_in_time_tell() -> None:
     assert [one.status for one in late] == ["original", "update", "update"]
 
 
+def test_a_vector_that_is_apart_counts_whatever_its_text_says() -> None:
+    """Two contents of the story can be compared by vectors, and one of them is near; the text of the other one is near
+    to the new text, which says so much else that it tells another story."""
+    text = [f"word{n}" for n in range(80)]
+    numbers = [" ".join(str(10_007 * k + 31 * n) for n in range(6)) for k in (1, 2)]
+    changed = " ".join([*text[:60], *(f"own{n}" for n in range(20)), numbers[0]])
+    story = [_turned("a", 0), _turned("b", 20)]
+    newer = _turned("c", 40)._replace(text=" ".join([*text, numbers[1]]))
+    for first in (changed, "Of something else there is no word here but these few ones."):
+        said = decided(story[0]._replace(text=first), story[1], newer, novelty="numbers", threshold=0.5)
+        assert [one.status for one in said] == ["original", "update", "original"]
+
+
+def test_one_vector_of_a_story_that_is_not_compared_whole_does_not_tell_it() -> None:
+    """64 contents are compared: seven stories with eight and one with seven leave room for one of the ninth."""
+    axes, sent = np.linalg.qr(np.random.default_rng(1).normal(size=(128, 128)))[0], []
+    for story, size in enumerate([8] * 7 + [7, 8]):
+        own = axes[1 + story]
+        vectors = [0.75 * axes[0] + 0.66 * own]
+        vectors += [0.2 * axes[0] + 0.98 * own + 0.08 * axes[40 + 8 * story + n] for n in range(size - 1)]
+        sent += [Document(f"{story}.{n}", f"text {story} {n} of its own", vector=one) for n, one in enumerate(vectors)]
+    new = Document("new", "none of these", vector=axes[0])
+    verdicts = Deduplicator(Config(scheme="signals:vector=0.6,dimension=128")).decide([*sent, new])
+    assert verdicts[-1].status == "original"
+    assert sorted({one.cluster: 0 for one in verdicts}) == [0, 8, 16, 24, 32, 40, 48, 56, 63, 71]
+
+
 def test_versions_that_come_again_do_not_move_the_first_contents_of_a_story() -> None:
     """The ninth and tenth content of the story do not tell it, so what is near to them alone does not."""
     degrees = [0.0, 1, 2, 3, 4, 5, 6, 7, 20, 22, 1, 2, 40]

@@ -203,7 +203,9 @@ class VerdictModel:
             joins = joins or [one for one in direct if one[3].similarity >= -4]
             best = max(joins or direct, key=lambda one: (one[2].id == row.id, _steps(one[0]), -self.tie(one[1])))
             _, said, new_numbers, signal = best[3]
-            out = out._replace(said=said, new_numbers=new_numbers, signal=signal, against=None if joins else best[1])
+            out = out._replace(
+                said=said, new_numbers=new_numbers, signal=max(0, signal), against=None if joins else best[1]
+            )
             if joins:
                 return self._joined(row, best[2], best[0], best[1], False, late, out, is_new=best[3].similarity < -2)
         related = max(near, key=lambda one: one[:2])[2] if near else version
@@ -245,21 +247,24 @@ class VerdictModel:
         assert self.compare is not None
         compared = 0
         for story in sorted(leads, key=lambda one: (-leads[one], self.tie(one.place)))[:COMPARED_MAX]:
-            vectors: list[_Found] = []
-            for content in story.contents:
-                if content.place not in known and compared < COMPARED_MAX:
-                    compared += 1
-                    found = self.compare(row.content, content.content)
-                    if found.signal == 2:
-                        vectors.append((found.similarity + 4, content.place, story, found))
-                    elif found.similarity >= 0:
-                        yield found.similarity, content.place, story, found
-                    elif found.similarity < -2:
-                        yield found.similarity + (4 if found.similarity >= -4 else 8), content.place, story, found
-            vectors.sort(key=lambda one: (one[3].similarity >= -2, -_steps(one[0]), self.tie(one[1])))
+            near: list[_Found] = []
+            unknown = [content for content in story.contents if content.place not in known]
+            left = COMPARED_MAX - compared
+            vectors = int(len(unknown) > left)  # those that are left out may have some
+            for content in unknown[:left]:
+                compared += 1
+                found = self.compare(row.content, content.content)
+                vectors += abs(found.signal) == 2
+                if found.signal == 2:
+                    near.append((found.similarity + 4, content.place, story, found))
+                elif found.similarity >= 0:
+                    yield found.similarity, content.place, story, found
+                elif found.similarity < -2:
+                    yield found.similarity + (4 if found.similarity >= -4 else 8), content.place, story, found
+            near.sort(key=lambda one: (-_steps(one[0]), self.tie(one[1])))
             # Two vectors tell a story, if others than one of its own id can be compared.
-            deciding = 0 if story.id == row.id or len(vectors) == 1 else 1
-            yield from (one for one in vectors[deciding : deciding + 1] if one[3].similarity < -2)
+            deciding = 0 if story.id == row.id or vectors == 1 else 1
+            yield from near[deciding : deciding + 1]
 
     def _lead_to_own(self, row: _Row, leads: dict[_Story, int]) -> None:
         """Add the newest stories that the id of a row began."""

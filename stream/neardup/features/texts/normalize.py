@@ -227,7 +227,7 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
     (True, True): lambda text: _nfkc(_nfkc(text).casefold()),
     (True, False): _nfkc,
     (False, True): str.casefold,
-    (False, False): str,
+    (False, False): lambda text: text,
 }
 
 

@@ -38,6 +38,8 @@ from neardup.schemes.signatures.one_permutation import (
 
 # Room for shingles that a thread keeps, at least and at most: 64 kB to 1 MB.
 _LEAST_SHINGLES, _KEPT_SHINGLES = 1 << 12, 1 << 16
+# A thread keeps the columns of a call with more documents for no later one.
+_KEPT_ROWS = 1 << 11
 _BYTE, _BYTE_BITS = np.uint64(0xFF), np.uint64(8)
 
 
@@ -98,11 +100,13 @@ def plain_signer(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed
     def of_chars(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
         plain = _plain_of(last, key, numbers, texts, longest, out)
         signed: tuple[int, int, int] = _sign_plain(plain.address, longest)
+        _keep_last(last, plain, longest, len(out[2]))
         return signed
 
     def of_words(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
         plain, rules = _plain_of(last, key, numbers, texts, longest, out), _WordRules(word_tables(), _kept.words)
         signed: tuple[int, int, int] = _sign_plain_words(plain.address, rules, longest)
+        _keep_last(last, plain, longest, len(out[2]))
         return signed
 
     return of_chars if unit == "chars" else of_words
@@ -132,10 +136,9 @@ def _keep(plain, address):
 
 
 class _LastPlain(threading.local):
-    """What a thread has signed last for one signer, which calls of one document sign again."""
+    """What a thread has signed last for one signer, which calls of one document sign again; ``None`` while it signs."""
 
-    def __init__(self) -> None:
-        self.kept = Kept[_Plain](_keep)
+    kept: Kept[_Plain] | None = None
 
 
 class _Kept(threading.local):
@@ -169,11 +172,17 @@ def _plain_of(
     out: SignedColumns,
 ) -> Kept[_Plain]:  # fmt: skip
     """Return what kernels sign some texts by: that of the last ones in the same columns, if its scratch has room."""
-    kept = last.kept if longest <= _KEPT_SHINGLES else Kept[_Plain](_keep)
+    kept, last.kept = last.kept or Kept[_Plain](_keep), None
     value = kept.value
     if value is None or value[0] is not texts or value[7] is not out[0] or len(value[6].shingles) < longest:
         kept.renew(_Plain._make((texts, *numbers, _scratch_of(key, longest), *out)))
     return kept
+
+
+def _keep_last(last: _LastPlain, plain: Kept[_Plain], longest: int, rows: int) -> None:
+    """Let a later call sign by the same, unless that holds much memory."""
+    if longest <= _KEPT_SHINGLES and rows <= _KEPT_ROWS:
+        last.kept = plain
 
 
 def _columns(n: int, rows: int, sketch_bits: int) -> SignedColumns:

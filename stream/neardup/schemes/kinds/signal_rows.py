@@ -63,8 +63,10 @@ def _dimension(options: Any) -> int | None:
 
 def _picture(document: Document) -> Document | None:
     picture = document.picture
-    if not picture or not isinstance(picture, str):
-        return Document("", vector=picture) if picture else None
+    if picture is None or (isinstance(picture, str | bytes) and not picture):
+        return None
+    if not isinstance(picture, str):
+        return Document("", vector=picture)
     try:
         return Document("", vector=bytes.fromhex(picture))
     except ValueError:

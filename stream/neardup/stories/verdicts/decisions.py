@@ -374,7 +374,7 @@ class Decisions:
         self._pages.extend(end + rows)
         size = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
         if size > len(columns.times):
-            for name in row_columns.ROW_COLUMNS:
+            for name in reversed(row_columns.ROW_COLUMNS):  # ``times`` last: after an exception all grow again
                 grow(getattr(columns, name), size)
         story = records.with_room(columns, story_room)
         if story is not columns.story or self._pages.map is not columns.page_map:

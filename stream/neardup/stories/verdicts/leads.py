@@ -331,7 +331,7 @@ def best_content(columns, rules, document, comparing, count, direct, best, missi
             if is_among(comparing.direct, direct, place):
                 continue
             if compared == COMPARED_MAX:
-                cut = True
+                cut, vectors = True, vectors + 1  # what is left out may have one
                 break
             compared += 1
             result, missing = result_of(comparing, document.item, content_row(columns, story, c), missing)
@@ -339,7 +339,7 @@ def best_content(columns, rules, document, comparing, count, direct, best, missi
                 continue
             similarity, signal = comparing.results[result, SIMILARITY], comparing.results[result, SIGNAL]
             is_same, is_new = similarity >= -NEW_LESS, similarity < NO_PAIR
-            vectors += signal == DRIFTING
+            vectors += abs(signal) == DRIFTING
             if similarity == NO_PAIR:
                 continue
             if is_new:
@@ -354,7 +354,7 @@ def best_content(columns, rules, document, comparing, count, direct, best, missi
                 best = better(best, found)
             elif is_same:
                 continued = better(continued, found)
-        near = second if vectors > 1 and not first.is_own else first
+        near = first if first.is_own or vectors == 1 else second
         new = better(new, near)
         continued = better(continued, near)
         best = better(best, near) if near.is_own else best

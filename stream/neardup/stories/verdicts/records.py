@@ -267,8 +267,8 @@ def with_room(columns: Columns, count: int) -> Stories:
     """Return the records with room for ``count`` more, and for the journal of them all."""
     story, state = columns.story, columns.state
     wanted = int(state[RECORDS]) + count
-    if wanted > len(story.records):
-        wanted = max(wanted, len(story.records) + (len(story.records) >> 2))
+    if wanted > len(story.journal):  # which comes last: after an exception all grow again
+        wanted = max(wanted, len(story.journal) + (len(story.journal) >> 2))
         for array in (story.records, story.free, story.heap, story.keys):
             grow(array, wanted)
         journal = np.empty((wanted, 1 + RECORD_FIELDS), np.int64)  # its pages take memory when they are used

@@ -324,7 +324,7 @@ def say(comparing, i, content, verdicts):
         comparing.against[i] = comparing.rows[content.result]
         verdicts.said[i] = comparing.results[content.result, SAID]
         verdicts.new_numbers[i] = np.int64(comparing.results[content.result, NEW_NUMBERS])
-        verdicts.signals[i] = np.uint8(comparing.results[content.result, SIGNAL])
+        verdicts.signals[i] = np.uint8(max(comparing.results[content.result, SIGNAL], np.float32(0)))
 
 
 @inlined

@@ -24,6 +24,7 @@ from memory_producer import MemoryProducer
 
 from neardup_workers.outside.transport.assignment import Offer, Share
 from neardup_workers.outside.transport.protocol import (
+    ANSWER_BYTES,
     UNBOUNDED,
     Committed,
     Consumer,
@@ -84,8 +85,8 @@ class MemoryTransport:
                 waited = _wait_for(self._wait, f"the transaction open at {start} of {topic}-{partition}", waited)
             start = position
 
-    def reader(self, topic: str) -> Reader:
-        """Make a reader of a topic without a group."""
+    def reader(self, topic: str, answer_bytes: int = ANSWER_BYTES) -> Reader:
+        """Make a reader of a topic without a group; its answers are what a poll takes."""
         return MemoryReader(self._cluster, self._wait, topic)
 
     def bounds(self, topic: str, *, written: bool = False) -> dict[int, tuple[int, int]]:

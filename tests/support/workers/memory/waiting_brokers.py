@@ -13,9 +13,9 @@ from neardup_workers.outside.transport.protocol import Committed, Membership, Un
 class Mute(MemoryTransport):
     """A broker whose log of ``signed`` shows nothing to a reader."""
 
-    def reader(self, topic: str) -> Any:
+    def reader(self, topic: str, *given: int) -> Any:
         """A reader that gets no record."""
-        made: Any = super().reader(topic)
+        made: Any = super().reader(topic, *given)
         made.poll = lambda *given: []
         return made
 

@@ -30,8 +30,8 @@ from typing import NamedTuple, Protocol
 from neardup.errors import NeardupError
 from neardup_workers.outside.transport.assignment import Offer, Share
 
-# More bytes than a poll can return.
-UNBOUNDED = 1 << 62
+# More bytes than a poll can return; those of an answer that lets a reader in a backlog make large steps.
+UNBOUNDED, ANSWER_BYTES = 1 << 62, 8 << 20
 
 
 class TransportError(NeardupError):
@@ -357,8 +357,9 @@ class Transport(Protocol):
             UnreachableError: an open transaction before ``end`` does not end in time, or the broker does not answer.
         """
 
-    def reader(self, topic: str) -> Reader:
-        """Make a reader of a topic; it reads nothing until its first ``follow``. Raises ``UnreachableError``."""
+    def reader(self, topic: str, answer_bytes: int = ANSWER_BYTES) -> Reader:
+        """Make a reader of a topic, which reads nothing until its first ``follow``. An answer has about so much of a
+        partition: little for who reads single messages. Raises ``UnreachableError``."""
 
     def bounds(self, topic: str, *, written: bool = False) -> dict[int, tuple[int, int]]:
         """Return first offset and end of each partition: where a read-committed reader stops, or, with ``written``,

@@ -46,8 +46,8 @@ from neardup_workers.outside.transport.protocol import (
 
 # Documents and bytes of a transaction.
 _STEP_LETTERS, _STEP_BYTES = 500, 8 << 20
-# Seconds to wait for a record that is in the log.
-_WAIT_SECONDS = 30.0
+# Seconds to wait for a record that is in the log; of what follows it little is read.
+_WAIT_SECONDS, _READ_BYTES = 30.0, 1 << 16
 _MILLISECONDS = 1e3
 _BEFORE = Reason("were replayed before")
 
@@ -166,7 +166,7 @@ def replay(transport: Transport, settings: StreamSettings, which: Chosen) -> Rep
     names, done = names_of(settings), Replayed()
     topics = names.topics
     producer = transport.producer(f"{names.prefix}-dead-replay")
-    reader = transport.reader(topics.documents)
+    reader = transport.reader(topics.documents, _READ_BYTES)
     kept = float(transport.configs(topics.documents).get("retention.ms", -1))
     oldest_ms = 0 if kept < 0 else int(time.time() * _MILLISECONDS - kept)
     step: list[tuple[Letter, list[Record]]] = []

@@ -35,8 +35,8 @@ from neardup_workers.outside.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
-# A message that is read again comes within this time.
-_READ_SECONDS = 10
+# A message that is read again comes within this time; of what follows it little is read.
+_READ_SECONDS, _READ_BYTES = 10, 1 << 16
 
 
 class LinkPlan(NamedTuple):
@@ -65,7 +65,7 @@ class Intake:
         self.reader, self._signed = (
             member.transport.reader(topic) for topic in (plan.topics.links, plan.topics.signed)
         )
-        self._messages = member.transport.reader(plan.topics.signed)
+        self._messages = member.transport.reader(plan.topics.signed, _READ_BYTES)
         self.growth = Growth(plan.shards)  # up to the position
         self.watermarks = Watermarks(plan.shards, 0, allow_gap=plan.allow_gap)
         self.position = 0  # the offset up to which records of signed are in the state

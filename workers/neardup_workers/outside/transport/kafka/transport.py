@@ -28,6 +28,7 @@ from neardup_workers.outside.transport.kafka.consumer import KafkaGroupConsumer
 from neardup_workers.outside.transport.kafka.membership import Ownership, described_share
 from neardup_workers.outside.transport.kafka.producer import KafkaTransactionalProducer
 from neardup_workers.outside.transport.protocol import (
+    ANSWER_BYTES,
     UNBOUNDED,
     Consumer,
     OffsetGoneError,
@@ -39,10 +40,6 @@ from neardup_workers.outside.transport.protocol import (
     UnreadableError,
 )
 
-# A reader reads few partitions, so an answer has this much of one of them: a backlog makes large steps, of few
-# transactions.
-_PARTITION_BYTES = 8 << 20
-
 
 class KafkaReader:
     """See ``neardup_workers.outside.transport.protocol.Reader``. Raises ``UnreachableError`` if no broker answers.
@@ -51,7 +48,9 @@ class KafkaReader:
     marker.
     """
 
-    def __init__(self, settings: KafkaSettings, topic: str, *, with_headers: bool = True) -> None:
+    def __init__(
+        self, settings: KafkaSettings, topic: str, answer_bytes: int = ANSWER_BYTES, *, with_headers: bool = True
+    ) -> None:
         self._topic = topic
         self._limits = kafka_records.ClientLimits(batch_bytes_max=settings.batch_bytes_max, with_headers=with_headers)
         self._assigned: dict[int, TopicPartition] = {}
@@ -60,7 +59,7 @@ class KafkaReader:
         try:
             self._client: KafkaConsumer = kafka_records.consumer(
                 self._limits,
-                **{**settings.consumer_options(), "max_partition_fetch_bytes": _PARTITION_BYTES},
+                **{**settings.consumer_options(), "max_partition_fetch_bytes": answer_bytes},
                 client_id="neardup-reader",
                 group_id=None,
             )
@@ -201,9 +200,9 @@ class KafkaTransport(KafkaAdmin):
                         f"{self.settings.read_timeout_seconds:g} s; see whether the broker is up"
                     )
 
-    def reader(self, topic: str) -> Reader:
+    def reader(self, topic: str, answer_bytes: int = ANSWER_BYTES) -> Reader:
         """Make a reader of a topic without a group."""
-        return KafkaReader(self.settings, topic)
+        return KafkaReader(self.settings, topic, answer_bytes)
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic; empty if this user may not see them."""
