@@ -229,7 +229,7 @@ MUTANTS = (
         "        self.watermarks.settle(state.decided_position(self.position))\n",
         "", (f"{SCHEDULES}::test_failures_lose_repeat_and_falsify_nothing",)),
     *(
-        Mutant(name, "deadline", STATES, f"    return {of}\n", "    return {}\n", (WAITS,)) for name, of in {
+        Mutant(name, "deadline", STATES, of, "{}", (WAITS,)) for name, of in {
             "a worker waits for its group without a limit":
                 '{} if made.worker.member.joined else {"the worker": 0}',
             "a partition waits for its offset without a limit":

@@ -91,7 +91,7 @@ def test_the_compiler_gives_a_sign_of_life_again_and_again(monkeypatch, tmp_path
         watch.begin(str(tmp_path / "one.nbc"))
         assert said.wait(PROCESS_SECONDS_MAX)
         watch.end(str(tmp_path / "one.nbc"))
-    assert set(lines[:4]) == {FIRST, "compiling: 0 kernels are done"}
+    assert set(lines) == {FIRST, "compiling: 0 kernels are done"}  # in any order: they come from two threads
     assert watch._reporter is None
 
 
