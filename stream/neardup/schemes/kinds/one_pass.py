@@ -236,12 +236,7 @@ def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts
 
 @kernel("i64, i64", direct=True)
 def _sign_plain(plain, longest):
-    return _sign_each(_plain_at(plain), longest)
-
-
-@inner  # with arguments of its own: where they were read, loops over long texts took a third longer
-def _sign_each(plain, longest):
-    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = plain
+    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = _plain_at(plain)
     shingles, characters, fewest = np.int64(0), np.int64(0), longest
     for i in range(len(counts)):
         text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
@@ -255,12 +250,7 @@ def _sign_each(plain, longest):
 
 @kernel("i64, _WordRules, i64", direct=True)
 def _sign_plain_words(plain, rules, longest):
-    return _sign_each_words(_plain_at(plain), rules, longest)
-
-
-@inner
-def _sign_each_words(plain, rules, longest):
-    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = plain
+    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = _plain_at(plain)
     shingles, characters, fewest = np.int64(0), np.int64(0), longest
     for i in range(len(counts)):
         text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
