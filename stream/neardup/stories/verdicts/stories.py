@@ -250,9 +250,8 @@ def add_content(columns, story, at, number, by_content, lasting):
     ``lasting`` and it is one of them. Where there is no room, they stay, or the second leaves."""
     record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
     count = record[CONTENTS]
-    gone = np.int64(
-        1 if count == CONTENTS_MAX else CONTENTS_MAX
-    )  # of the contents after the first, the one that leaves
+    # Of the contents after the first, the one that leaves.
+    gone = np.int64(1 if count == CONTENTS_MAX else CONTENTS_MAX)
     if lasting and count == CONTENTS_MAX:
         return
     if by_content:
