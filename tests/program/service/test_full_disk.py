@@ -52,7 +52,8 @@ if len(sys.argv) > 2:
 print(len(log.latest(b"a")[0].content), log.meta()["places"])
 log.close()
 """
-# Adds documents until the disk is full, takes all of them down, with a block list, and adds one more.
+# Adds documents until the disk is full, takes all of them down, with a block list, and adds one more. With a second
+# argument the thread that moves changes is too late.
 TAKEN_DOWN = """
 import os, sys
 from pathlib import Path
@@ -64,9 +65,12 @@ from neardup_workers.outside.store.log import Log, StoreFull
 disk, settings = Path(sys.argv[1]), ServeSettings(threshold=0.7, keep_texts=True)
 fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
 log = Log(disk / "state", fingerprints, "full")
+if len(sys.argv) > 2:
+    log._checkpoints.committed = lambda: False
 keeper = Keeper(settings, log, keep_texts=True, blocked=read_block_list(str(disk / "blocked"), create=True))
 def add(n):
     keeper.check([Document(f"d{n}", f"{n} and {n * n} are in secret{n} " * 300, 1.7e9 + n)])
+(disk / "filler").write_bytes(bytes(1 << 20))
 def fill():
     with (disk / "filler").open("ab", buffering=0) as filler:
         try:
@@ -111,9 +115,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk_takes_documents_down(python: Run, disk: Path) -> None:
+@pytest.mark.parametrize("late", [(), ("late",)], ids=["", "late"])
+def test_a_full_disk_takes_documents_down(python: Run, disk: Path, late: tuple[str, ...]) -> None:
     """Every removal is done, blocks, and leaves no text in the files, while no document can be added."""
-    done = python("-c", TAKEN_DOWN, disk)
+    done = python("-c", TAKEN_DOWN, disk, *late)
     assert done.stdout.split() == [b"40", b"2", b"0", b"blocked"], done.stderr.decode()
 
 

@@ -196,9 +196,9 @@ class Log:
 
     def keep_room(self) -> None:
         """Hold the room of removals, so that documents do not take it. Raises ``StoreFull`` if there is none."""
-        if self._checkpoints.is_full:  # the thread has had no room: what is left belongs to removals
+        if self._checkpoints.lacks_room():  # what is left belongs to removals
             try:
-                self._checkpoints.move(self._writer)
+                self._checkpoints.move(self._writer, "TRUNCATE")
             except (sqlite3.Error, OSError) as error:
                 raise StoreFull(str(error)) from None
             self._checkpoints.is_full = False

@@ -9,7 +9,8 @@ reaches that, because commits go on. So beyond ``_PAGES_MAX`` pages it asks the 
 (``committed`` returns true). It is short: the thread has just moved the other pages, and has waited for the disk.
 
 If a checkpoint fails, nothing is lost: the changes stay in their file, and the next checkpoint tries again. When there
-is no room for the file either, COMMIT fails.
+is no room for the file either, COMMIT fails. Changes that are not moved need room in the database. The thread may be
+late, so the writer moves them before the disk has less room than they may need (``lacks_room``).
 
 Around each checkpoint the checksums of the pages follow (``sums``). That of the thread moves only the changes that a
 reader of its own has seen, so none comes between.
@@ -61,6 +62,7 @@ class Checkpoints:
 
     def __init__(self, path: Path, seconds: float = _SECONDS, pages_max: int = _PAGES_MAX) -> None:
         self._path, self._seconds, self._pages_max = path, seconds, pages_max
+        self._changes = f"{path}-wal"
         self._sums = PageSums(path)
         uri = f"{path.resolve().as_uri()}?mode=rw"
         self._connection, self._reader = (
@@ -129,6 +131,14 @@ class Checkpoints:
                 self._threads[0].start()
         large, self._large = self._large, False
         return large
+
+    def lacks_room(self) -> bool:
+        """Whether the disk may have no room for the changes that are not moved, or the thread has found none."""
+        try:
+            changes, disk = os.stat(self._changes).st_size, os.fstatvfs(self._sums.file)
+        except FileNotFoundError:  # no change yet
+            return False
+        return self.is_full or changes > disk.f_bavail * disk.f_frsize
 
     def move(self, writer: sqlite3.Connection, mode: str = "PASSIVE") -> bool:
         """Run a checkpoint of the writer, which commits nothing meanwhile; returns whether a reader was in its way."""
