@@ -283,6 +283,7 @@ class Matcher:
 
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (UTF-8; a full id, if there are collections); return how many there were."""
+        check_type(id_, bytes, "an id of a matcher is UTF-8: matcher.remove('a'.encode())")
         batch = removal_batch([id_], self.config.plan.width)
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 

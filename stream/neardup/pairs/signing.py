@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import Column, Document, DocumentColumns, Refusal
+from neardup.documents.document import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.documents.ids import salts, separated_contents
 from neardup.errors import ConfigError
 from neardup.pairs.batches import FIXED_BYTES, Batch, bytes_of, make_batch, rows_of, select, sizes_of, sound_columns
@@ -103,6 +103,8 @@ class Signer:
 
     def _sign_any(self, documents: Sequence[Document]) -> Signed:
         """The same for documents that may have values of any types."""
+        for document in documents:
+            check_type(document, Document, "a signer takes a list of neardup.Document")
         query = self._scheme.query
         if self._queries and query is not None:
             documents = [query(document, self.config.plan) for document in documents]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neardup.documents.document import Document, Refusal
+from neardup.documents.document import Document, Refusal, check_type
 from neardup.pairs.batches import Batch, accepted_of, concatenate, select
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup.pairs.estimates.loss_accounts import LossAccounts
@@ -72,6 +72,7 @@ class Canaries:
     def __init__(
         self, matcher: Matcher, every: int = EVERY, seed: int = 0, allowance: Allowance | None = None
     ) -> None:  # fmt: skip
+        check_type(every, int, "canaries_every is a whole number of documents")
         config = matcher.config
         self._matcher = matcher
         self._every = every if has_canaries(config) else 0
