@@ -1,4 +1,4 @@
-"""A linker on a real broker that misses a part of its log, or its own offsets."""
+"""Workers on a real broker that miss a part of a log, a whole one, or their own offsets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import pytest
 from kafka import KafkaAdminClient
+from kafka_deployment import wait_until
 from kafka_world import Place, World, stories
 
+from neardup_workers.doing.stages.agreement import Watch, agree
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
 from neardup_workers.outside.transport.protocol import FencedError, OffsetGoneError
@@ -76,3 +79,23 @@ def test_a_linker_whose_group_was_deleted_decides_no_document_twice(worlds: Worl
     kept = Counter(record.key for record in world.records(world.topics.unique))
     assert set(kept.values()) == {1}
     assert [place.endings for place in world.places] == [[]] * 4
+
+
+def test_a_topic_that_the_tools_of_kafka_made_again_is_known_by_its_id(worlds: Worlds) -> None:
+    """It has more records than the signer had read, so no offset shows it: the first of them would get no verdict."""
+    world = worlds()
+    signer, name = world.place(SIGN), world.topics.documents
+    world.load(DOCUMENTS[:30])
+    world.settle()
+    watch, known = Watch(signer.transport, world.settings, SIGN), world.transport.topic_ids([name])
+    watch.look()
+    with KafkaAdminClient(**world.kafka.options()) as admin:
+        admin.delete_topics([name])
+        wait_until(lambda: not world.transport.topic_ids([name]), "it is gone")
+        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    assert world.transport.topic_ids([name]) != known
+    world.load(DOCUMENTS[30:])
+    for look in (watch.look, lambda: agree(world.transport, world.settings)):
+        with pytest.raises(Failure, match=f"^{name} was deleted and made again") as end:
+            look()
+        assert end.value.code == Exit.GAP

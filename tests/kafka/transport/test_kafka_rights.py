@@ -31,7 +31,7 @@ from ports import HOST
 from secured_listener import require
 
 from neardup_workers.doing.http.view.server import started_view
-from neardup_workers.doing.stages.agreement import check_agreed
+from neardup_workers.doing.stages.agreement import Watch
 from neardup_workers.outside.options.running import (
     DeadOptions,
     LoadOptions,
@@ -134,7 +134,7 @@ def work(world: World, role: str) -> None:
     world.kafka_of_workers = replace(world.kafka_of_workers, client=client)
     place = world.place(role)
     try:
-        check_agreed(place.transport, world.settings)  # as the shell does, which also notes its state
+        Watch(place.transport, world.settings, role).look()  # as the shell does, which also notes its state
         place.transport.set_offsets(place.name, world.topics.settings, {0: Committed(0, "")})
         deadline, ends = time.monotonic() + WAIT_SECONDS_MAX, world.ends_of(role)
         while not reached([place], ends):

@@ -184,6 +184,10 @@ INCIDENTS: dict[str, Incident] = {
         lambda bench: _remake(bench, "documents"),
         Exit.GAP, "partition 0 of documents ends at 0, and neardup-sign-{g} has committed 2", "delete the group",
     ),
+    "the topic of documents was made again and filled": (
+        lambda bench: (_remake(bench, "documents"), add(bench)),
+        Exit.GAP, "documents was deleted and made again: what stood in it is lost", "begin a new generation",
+    ),
     "two matchers have nothing to do": (
         lambda bench: _join(bench, "match", bench.names.topics.links, 3),
         Exit.SUCCESS, "2 of 4 matchers have no shard: there are 2", "end them, or keep them to take over",

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
+from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.outside.process.exits import Exit, Failure
+
+READ = [
+    ("sign", "documents"), ("match", "signed"), ("link", "signed"), ("link", "links"), ("link", "verdicts"),
+    ("filter", "verdicts"), ("filter", "documents"),
+]  # fmt: skip
+AGAIN = r"{}.* was deleted and made again: .* offsets name other records now: .* begin a new generation"
 
 
 def _worked() -> Bench:
@@ -16,19 +24,74 @@ def _worked() -> Bench:
     return bench
 
 
-@pytest.mark.parametrize(
-    ("role", "topic"),
-    [
-        ("sign", "documents"), ("match", "signed"), ("link", "signed"), ("link", "links"), ("link", "verdicts"),
-        ("filter", "verdicts"), ("filter", "documents"),
-    ],
-)  # fmt: skip
+def _make_again(bench: Bench, topic: str, *, has_id: bool = True, is_filled: bool = False) -> str:
+    """Make a topic again, with its old id if brokers give none, empty or as long as it was; returns its name."""
+    name, topics = getattr(bench.names.topics, topic), bench.cluster._topics
+    before = topics.pop(name)
+    bench.cluster.create(name, len(before.logs), before.configs)
+    topics[name].id = topics[name].id if has_id else before.id
+    topics[name].logs = before.logs if is_filled else topics[name].logs
+    return name
+
+
+@pytest.mark.parametrize(("role", "topic"), READ)
 def test_a_role_whose_topic_was_made_again_ends_and_says_so(role: str, topic: str) -> None:
-    """It restored or read without end, and nothing was said."""
+    """It restored or read without end, and nothing was said. Here brokers give topics no ids."""
     bench = _worked()
-    name = getattr(bench.names.topics, topic)
-    made = bench.cluster._topics.pop(name)
-    bench.cluster.create(name, len(made.logs), made.configs)
+    name = _make_again(bench, topic, has_id=False)
     with pytest.raises(Failure, match=rf"{name}.* ends at 0, and .* has committed .*: the topic was made again") as end:
         bench.run(role, lambda: False)
     assert end.value.code == Exit.GAP
+
+
+@pytest.mark.parametrize("looks_before", [0, 5])
+@pytest.mark.parametrize(("role", "topic"), [*READ, ("sign", "signed"), ("match", "links")])
+def test_a_topic_that_was_made_again_and_filled_ends_its_roles(role: str, topic: str, looks_before: int) -> None:
+    """Its offsets reach beyond the committed ones, so no offset shows it; before a worker starts, and while it runs."""
+    bench, looks = _worked(), []
+
+    def make_again() -> bool:
+        looks.append(0)
+        if len(looks) == looks_before:
+            _make_again(bench, topic, is_filled=True)
+        return False
+
+    if not looks_before:
+        _make_again(bench, topic, is_filled=True)
+    with pytest.raises(Failure, match=AGAIN.format(getattr(bench.names.topics, topic))) as end:
+        bench.run(role, make_again)
+    assert end.value.code == Exit.GAP
+
+
+def test_a_worker_that_reads_beyond_the_end_names_the_topic_and_no_gap() -> None:
+    """What it reads is out of range before it looks at the ids."""
+    bench, looks = _worked(), []
+
+    def make_again() -> bool:
+        looks.append(0)
+        if len(looks) == 5:
+            _make_again(bench, "documents")
+        return False
+
+    with pytest.raises(Failure, match=AGAIN.format("documents")):
+        bench.run("sign", make_again)
+
+
+def test_topics_that_an_administrator_makes_again_are_agreed_upon() -> None:
+    """Those that somebody else has made are not; a worker that ran meanwhile keeps to those that it began with."""
+    bench, looks = _worked(), []
+    transport = MemoryTransport(bench.cluster)
+    made = [_make_again(bench, topic) for topic in ("signed", "links")]
+    with pytest.raises(Failure, match=AGAIN.format(made[0])) as end:
+        agree(transport, bench.settings, made=made[1:])
+    assert end.value.code == Exit.GAP
+    assert agree(transport, bench.settings, made=made) == ""
+
+    def make_again() -> bool:
+        looks.append(0)
+        if len(looks) == 5:
+            agree(transport, bench.settings, made=[_make_again(bench, "documents", is_filled=True)])
+        return False
+
+    with pytest.raises(Failure, match=AGAIN.format("documents")):
+        bench.run("sign", make_again)

@@ -10,6 +10,7 @@ import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
+from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.outside.options.running import ReplayOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.topics.names import LINK, ROLES, SIGN
@@ -68,9 +69,11 @@ def add(bench: Bench, ages: range) -> None:
 
 
 def emptied(bench: Bench, name: str = "") -> Bench:
-    """The same with a new ``signed``, or another topic."""
-    made = bench.cluster._topics.pop(name or bench.names.topics.signed)
-    bench.cluster.create(name or bench.names.topics.signed, len(made.logs), made.configs)
+    """The same with a new ``signed``, or another topic, that the administrator has made."""
+    name = name or bench.names.topics.signed
+    before = bench.cluster._topics.pop(name)
+    bench.cluster.create(name, len(before.logs), before.configs)
+    agree(MemoryTransport(bench.cluster), bench.settings, made=[name])
     return bench
 
 

@@ -115,7 +115,7 @@ def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> d
     admin = Admin(nodes)
     making = "neardup_workers.running.commands.topics.making"
     monkeypatch.setattr(f"{making}.connect", lambda settings: admin)
-    monkeypatch.setattr(f"{making}.agree", lambda transport, settings: "")
+    monkeypatch.setattr(f"{making}.agree", lambda transport, settings, made: "")
     create(settings_of(**changes))
     return admin.specs
 

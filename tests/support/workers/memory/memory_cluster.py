@@ -88,6 +88,7 @@ class _Topic:
     logs: list[PartitionLog]
     configs: Mapping[str, str]
     replicas: int
+    id: str  # empty in a broker that gives none
 
     @property
     def log_append_time(self) -> bool:
@@ -114,6 +115,7 @@ class MemoryCluster:
         self.now_seconds = start_seconds
         self.lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
+        self._made = 0  # topics
         self._groups: dict[str, Group] = {}
         self._producers: dict[str, _ProducerState] = {}
         self._faults: list[_Fault] = []
@@ -127,7 +129,8 @@ class MemoryCluster:
             if topic in self._topics or partitions < 1:
                 raise ValueError(f"cannot create {topic!r} with {partitions} partitions: it must be new, with >= 1")
             logs = [PartitionLog(topic, partition) for partition in range(partitions)]
-            self._topics[topic] = _Topic(logs, dict(configs or {}), replicas)
+            self._made += 1
+            self._topics[topic] = _Topic(logs, dict(configs or {}), replicas, f"{topic}-{self._made}")
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Give a topic ``count`` more partitions; the groups that read it rebalance."""

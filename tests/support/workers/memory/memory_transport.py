@@ -116,6 +116,13 @@ class MemoryTransport:
             self._cluster.check("set_offsets")
             self._cluster.set_offsets(group, topic, offsets)
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the id of each topic that exists and has one."""
+        with self._cluster.lock:
+            self._cluster.check("partitions")
+            known = self._cluster._topics
+            return {topic: known[topic].id for topic in topics if topic in known and known[topic].id}
+
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings with which the topic was created."""
         with self._cluster.lock:

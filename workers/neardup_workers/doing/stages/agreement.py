@@ -10,12 +10,15 @@ whether all that is written can be read. So one of the two sees the other, whate
 
 The record has values, so a worker can name the setting that differs. A fingerprint in the messages of ``signed`` could
 not, and old messages would have to be read after each change.
+
+The record also has the ids of the topics in which committed offsets name records. A topic that was deleted and made
+again has another one: its offsets name other records, and a worker would pass over them in silence.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,23 +26,29 @@ import orjson
 from neardup_workers.doing.stages.starts import decoded_metadata
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
-from neardup_workers.outside.topics.names import ROLES, names_of
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
 from neardup_workers.outside.transport.protocol import Committed, Message, Transport, UnreachableError
 
 _VERSION = 1
 _PARTITION = 0
+# Role -> the topics in which offsets name records for it, by their fields of ``Topics``.
+_LOGS: dict[str, tuple[str, ...]] = {
+    SIGN: ("documents", "signed"), MATCH: ("signed", "links"),
+    LINK: ("signed", "links", "verdicts"), FILTER: ("verdicts", "documents"),
+}  # fmt: skip
 # A committed record is read behind the open transactions of others, which end within this time.
 _READ_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 
 class Agreed(NamedTuple):
     """What a deployment agrees on: its group, the matching fingerprint, the settings of the library that are not at
-    their defaults, and the other settings that decide results."""
+    their defaults, the other settings that decide results; and the ids of its topics."""
 
     group: str
     matching: str
     library: Mapping[str, Any]
     others: Mapping[str, Any]
+    topics: Mapping[str, str] = {}
 
 
 def agreed_of(settings: StreamSettings) -> Agreed:
@@ -83,7 +92,7 @@ def in_force(transport: Transport, settings: StreamSettings) -> Agreed | None:
     records = [record for stretch in stretches for record in stretch]
     for n, record in enumerate(records):
         with decoded_metadata((record.value or b"").decode(errors="replace"), _VERSION, "administrator") as made:
-            one = Agreed(*(made[name] for name in Agreed._fields))
+            one = Agreed(*({"topics": {}, **made}[name] for name in Agreed._fields))
         owner = one.group if n == 0 else owner
         force = one if record.key == names.generation.encode() and one.group == owner else force
     if owner != settings.group:
@@ -96,8 +105,28 @@ def in_force(transport: Transport, settings: StreamSettings) -> Agreed | None:
     return force
 
 
-def check_agreed(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``Failure`` unless the settings that decide results are those in force; and the errors of ``in_force``."""
+def check_kept(transport: Transport, ids: Mapping[str, str]) -> None:
+    """Raise ``Failure`` if one of these topics has not this id: it was deleted, and made again."""
+    found = transport.topic_ids(ids)
+    for topic, known in ids.items():
+        if found.get(topic, known) != known:
+            raise Failure(
+                Exit.GAP,
+                f"{topic} was deleted and made again: what stood in it is lost, and committed offsets name other "
+                "records now: end all workers, and begin a new generation (another seed, for instance)",
+            )
+
+
+def logs_of(force: Agreed, settings: StreamSettings, *roles: str) -> dict[str, str]:
+    """Return the ids of the topics in which offsets name records for some roles, as far as they are in force."""
+    topics = names_of(settings).topics
+    wanted = {getattr(topics, field) for role in roles for field in _LOGS[role]}
+    return {topic: known for topic, known in force.topics.items() if topic in wanted}
+
+
+def check_agreed(transport: Transport, settings: StreamSettings) -> Agreed:
+    """Return what is in force. Raises ``Failure`` unless the settings that decide results are that; and the errors of
+    ``in_force``."""
     names, force = names_of(settings), in_force(transport, settings)
     if force is None:
         raise Failure(
@@ -111,13 +140,16 @@ def check_agreed(transport: Transport, settings: StreamSettings) -> None:
             f"{named} in the settings in force for generation {names.generation}: give all workers the same ones; to "
             "change them, end all workers, run neardup topics create with the new ones, and start all with them",
         )
+    return force
 
 
 class Watch:
-    """The check of one worker: it reads the topic again when that has grown."""
+    """The check of one worker: it reads the topic again when that has grown, and keeps to the topics that it began
+    with."""
 
-    def __init__(self, transport: Transport, settings: StreamSettings) -> None:
-        self._transport, self._settings = transport, settings
+    def __init__(self, transport: Transport, settings: StreamSettings, role: str) -> None:
+        self._transport, self._settings, self._role = transport, settings, role
+        self._ids: dict[str, str] = {}
         self._topic, self._seen = names_of(settings).topics.settings, -1
 
     def look(self, *, begins: bool = False) -> None:
@@ -128,24 +160,36 @@ class Watch:
         if begins and end < written[_PARTITION][1]:
             raise UnreachableError(f"the end of a change of settings: a transaction is open in {self._topic}")
         if end != self._seen:
-            check_agreed(self._transport, self._settings)
+            force = check_agreed(self._transport, self._settings)
+            self._ids = {**logs_of(force, self._settings, self._role), **self._ids}
             self._seen = end
+        check_kept(self._transport, self._ids)
 
     def note(self, group: str, metadata: str) -> None:
         """Commit that a group without members has seen the topic so far, with metadata. Raises as ``set_offsets``."""
         self._transport.set_offsets(group, self._topic, {_PARTITION: Committed(self._seen, metadata)})
 
 
-def agree(transport: Transport, settings: StreamSettings, sleep: Callable[[float], None] = time.sleep) -> str:
+def agree(
+    transport: Transport,
+    settings: StreamSettings,
+    sleep: Callable[[float], None] = time.sleep,
+    made: Collection[str] = (),
+) -> str:
     """Put the settings in force if no worker works with others; return what has changed, empty if nothing has.
 
-    Raises ``Failure`` if another deployment owns the prefix, if workers are members, or if another administrator was
-    first; the errors of a transport.
+    ``made`` are topics that the caller has made just now.
+
+    Raises ``Failure`` if another deployment owns the prefix, if workers are members, if another administrator was
+    first, or if somebody else has made a topic again; the errors of a transport.
     """
-    names, own = names_of(settings), agreed_of(settings)
-    force = in_force(transport, settings)
+    names, force = names_of(settings), in_force(transport, settings)
+    before = {} if force is None else logs_of(force, settings, *ROLES)
+    check_kept(transport, {topic: known for topic, known in before.items() if topic not in made})
+    logs = {getattr(names.topics, field) for fields in _LOGS.values() for field in fields}
+    own = agreed_of(settings)._replace(topics={**before, **transport.topic_ids(logs)})
     changed = "" if force is None else differences(settings, force)
-    if force is not None and not changed:
+    if force is not None and not changed and own.topics == before:
         return ""
     value = orjson.dumps({"version": _VERSION, **own._asdict()})
     producer = transport.producer(f"{names.prefix}-create-{names.generation}")

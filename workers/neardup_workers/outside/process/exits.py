@@ -39,7 +39,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.BROKER: "the broker refuses what was asked, or does not answer a command that does not wait for it",
     Exit.TOPIC: "a topic is missing, has not the partitions that it must have, has settings that lose live state, or "
     "holds batches in a format that is not read; or the prefix of the topics belongs to another deployment",
-    Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
+    Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it, but not if a topic was "
+    "deleted and made again",
     Exit.GENERATION: "a message of signed was made under another configuration, or a worker has other settings than "
     "those in force for its deployment",
     Exit.FENCED: "another process took over from this worker again and again: give each its own --instance",

@@ -74,8 +74,7 @@ class UnknownTopicError(TransportError):
     """The topic does not exist, or lacks a partition that it must have."""
 
 
-# Names and values of the headers of a record, in order. A header without a value is read as empty, because no client
-# here can write such a header.
+# Names and values of the headers of a record, in order; without a value it is read as empty: no client here writes it.
 Headers = tuple[tuple[str, bytes], ...]
 HEADER_BYTES = 10  # of its two lengths, at most
 
@@ -343,8 +342,7 @@ class Transport(Protocol):
         """
 
     def producer(self, transactional_id: str) -> Producer:
-        """Make a producer, which fences every earlier one of the same id and ends its transaction. Raises
-        ``UnreachableError``."""
+        """Make a producer, which fences earlier ones of the id and ends their transaction; ``UnreachableError``."""
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
         """Read the committed records of ``[start, end)`` in order, without a group.
@@ -383,9 +381,11 @@ class Transport(Protocol):
     def shares(self, group: str) -> dict[str, Share]:
         """Return what each member of a group has been given last, by its instance."""
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return what tells each topic from another one of its name; without those that the broker does not know."""
+
     def configs(self, topic: str) -> Mapping[str, str]:
-        """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them. Raises
-        ``UnknownTopicError``."""
+        """Return the settings in effect of a topic; empty if this user may not see them. ``UnknownTopicError``."""
 
     def replication(self, topic: str) -> Replication:
         """Return nodes of the cluster and replicas of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""

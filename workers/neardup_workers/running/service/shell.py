@@ -167,7 +167,7 @@ class Shell:
                 consumer = transport.consumer(self.topic, self.names.group(self.role.name), self.name)
                 closing.callback(consumer.close)
                 closing.callback(producer.close)  # first: an open transaction holds up readers
-                watch = Watch(transport, self.settings)
+                watch = Watch(transport, self.settings, self.role.name)
                 member = WorkerMember(transport, consumer, producer, self.outside.observer, check=watch.look)
                 made = self.role.make(member, self.settings, self.limits)
                 closing.callback(made.close)
@@ -177,6 +177,9 @@ class Shell:
                 self.outside.health.reports = made.reports
             try:
                 self._turns(made, producer, self._chores(made, watch, consumer))
+            except OffsetGoneError:
+                watch.look()  # a topic that was made again is why
+                raise
             except tuple(CAUSES):
                 self._tables = made.hand_over()
                 raise

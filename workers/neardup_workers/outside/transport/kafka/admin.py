@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -60,6 +60,11 @@ class KafkaAdmin:
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic; raises ``UnknownTopicError``."""
         return len(self._partitions(topic))
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the id of each topic that exists; empty from a broker that gives none (before 2.8)."""
+        answers = self._call("describe topics", lambda client: client.describe_topics([*topics]))
+        return {one["name"]: str(one["topic_id"]) for one in answers if one["topic_id"]}
 
     def nodes(self) -> int:
         """Return the number of live brokers of the cluster."""

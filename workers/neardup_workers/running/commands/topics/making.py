@@ -52,7 +52,7 @@ def create(settings: StreamSettings, *, grow: bool = False) -> None:
         made = set(transport.create_topics(specs))
         if grow:
             grow_partitions(transport, settings)
-        changed = agree(transport, settings)
+        changed = agree(transport, settings, made=made)
         findings = judge_together(settings, {p.name: _judged(p, transport, settings, nodes) for p in plans})
     console = Console(highlight=False, soft_wrap=True)
     for plan in plans:

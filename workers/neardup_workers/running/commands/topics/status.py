@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
-from neardup_workers.doing.stages.agreement import check_agreed
+from neardup_workers.doing.stages.agreement import check_agreed, check_kept, logs_of
 from neardup_workers.doing.stages.matching.windows import added_counts, decode_window
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.display.printing import print_found, table_of, time_text
@@ -28,7 +28,7 @@ from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.durations import seconds_of
 from neardup_workers.outside.settings.kafka import StreamSettings
-from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, Names, names_of
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, Names, names_of
 from neardup_workers.outside.topics.replication import judge_replication
 from neardup_workers.outside.topics.rules import Finding, judge, judge_together, topic_plans
 from neardup_workers.outside.topics.signed import PARTITION
@@ -241,9 +241,10 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
 
 
 def agreement_problems(transport: Transport, settings: StreamSettings) -> Iterator[Problem]:
-    """Yield what would end workers with these settings: another owner of the prefix, or other settings in force."""
+    """Yield what would end workers with these settings: another owner of the prefix, other settings in force, or a
+    topic that was made again."""
     try:
-        check_agreed(transport, settings)
+        check_kept(transport, logs_of(check_agreed(transport, settings), settings, *ROLES))
     except UnknownTopicError:
         return  # a topic that is missing is a problem of its own
     except Failure as failure:
