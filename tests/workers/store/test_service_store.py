@@ -171,6 +171,21 @@ def test_a_restart_holds_no_more_than_a_running_service(tmp_path, window_seconds
     assert held[0] == held[1]
 
 
+def test_a_restart_knows_how_far_the_log_is(tmp_path):
+    """The number of places and the time of the stream follow from the newest rows, and are stored before these leave
+    the window."""
+    settings = ServeSettings(threshold=0.7, window_documents=3, clock="event")
+    for count in (2, 6, 20):
+        keeper = opened(tmp_path / str(count), settings)
+        for n in range(count):
+            keeper.check([Document(f"d{n}", f"{n} {TEXT * n}", NOW + (90 if n == 1 else n))])
+        before, places = keeper.counts()["stream_time"], keeper._decider.places
+        closed(keeper)
+        keeper = opened(tmp_path / str(count), settings)
+        assert (keeper.counts()["stream_time"], keeper._decider.places) == (before, places), count
+        closed(keeper)
+
+
 def test_a_restart_forgets_the_stories_that_the_ledger_had_forgotten(tmp_path, monkeypatch):
     """Of a window that is shorter now, and of more stories than it keeps: a shared one is not begun again."""
     monkeypatch.setitem(Ledger.__init__.__kwdefaults__, "stories_max", 50)

@@ -191,7 +191,7 @@ class Decider:
         offset, new, decisions.more = self._offset(), NOTHING_NEW, 0
         with self.step:
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
-            if texts is not None and self._is_novel:
+            if texts is not None and decisions.more and self._is_novel:
                 new = self._new(verdicts, decisions.against, texts, offset)
             ids, row = self._original_ids(verdicts) if decisions.more else [], decisions.end - len(signed.batch.times)
             self._places += len(accepted)

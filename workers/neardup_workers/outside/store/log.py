@@ -49,10 +49,10 @@ from neardup_workers.outside.store.rows import (
     checksum,
     erased_name,
     is_sound,
+    meta_of,
 )
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
-_PROGRESS = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?), ('entered', ?)"
 INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
@@ -85,7 +85,7 @@ class Log:
     ) -> None:
         self.path, self._owed, self._config = folder / "window.sqlite", False, config
         self._dropped = -1  # the place that rows were dropped below last
-        self._entered: int | None = None  # the place below which words are entered; ``None``: not known
+        self._progress = words.Progress()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
@@ -159,7 +159,7 @@ class Log:
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
         (microseconds), ``clock`` (``ArrivalClock.kept``)."""
-        return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
+        return meta_of(self._writer)
 
     def keep_clock(self, kept: str) -> None:
         """Store how the clock of the window stands, in the open transaction."""
@@ -185,7 +185,7 @@ class Log:
             yield
             self.commit()
         except BaseException as error:
-            self._dropped, self._entered = -1, None
+            self._dropped, self._progress = -1, words.Progress()
             has_no_room = isinstance(error, sqlite3.Error) and is_full(error)
             # After some errors SQLite has undone the transaction.
             if self._writer.in_transaction and (has_no_room or not isinstance(error, sqlite3.Error)):
@@ -218,16 +218,11 @@ class Log:
     def append(
         self, rows: Sequence[StoredRow], texts: Sequence[tuple[int, str]], places: int, stream_time: int
     ) -> None:
-        """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
+        """Add rows and texts (with their places); ``places`` are assigned, and the stream has come to a time."""
         self.insert(rows)
         if texts:
             self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
-        if self._entered is None:
-            self._entered = min(words.entered(self._writer), rows[0].place)
-        if rows[-1].place >= self._entered + words.WAITING_MAX - 1:
-            words.enter(self._writer, self._entered)
-            self._entered = rows[-1].place + 1
-        self._writer.execute(_PROGRESS, (places, stream_time, self._entered))
+        self._progress.add(self._writer, rows, places, stream_time)
 
     def follow(self, changes: KeptStories, texts: Mapping[int, str] = MappingProxyType({})) -> None:
         """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
@@ -249,6 +244,7 @@ class Log:
             kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
             rarity: the counts of all documents, which are kept when the rows are gone.
         """
+        self._progress.expire(self._writer, oldest)
         if rarity is not None:
             stories.keep_rarity(self._writer, rarity, oldest, self.meta()["places"])
         if kept_from is None:

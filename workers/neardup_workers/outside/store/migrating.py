@@ -43,7 +43,7 @@ from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import damaged, locked, unusable
 from neardup_workers.outside.store.extra import copying, sources
 from neardup_workers.outside.store.log import Log, StoreFull
-from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name
+from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name, meta_of
 
 # Documents that are signed together.
 _ROWS = 512
@@ -96,7 +96,7 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
 
 
 def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[int, int, dict[str, int]]:
-    signer, meta = Signer(settings), dict(source.execute("SELECT name, value FROM meta").fetchall())
+    signer, meta = Signer(settings), meta_of(source)
     kept = anonymous = 0
     with target.transaction():
         for rows, texts in _rows(source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, repeat
@@ -143,6 +144,17 @@ def checksum(row: StoredRow) -> int:
     if row.more is not None:
         numbers += f" {row.more}"
     return int(crc32c(b"".join((numbers.encode(), row.id, row.content, row.evidence))))
+
+
+def meta_of(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Return the values of ``meta``; of the newest rows they may not be stored yet."""
+    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    newest = "SELECT max(place) + 1, max(time) FROM documents WHERE place >= ?"
+    places, time = connection.execute(newest, (meta.get("places"),)).fetchone()
+    if places is not None:
+        before = meta["stream_time"]
+        meta |= {"places": places, "stream_time": time if before is None else max(before, time)}
+    return meta
 
 
 def is_sound(row: StoredRow, stored: int | None) -> bool:

@@ -17,9 +17,9 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import locked, unusable
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, blank_damaged, sums_path
-from neardup_workers.outside.store.extra import copying, statements
+from neardup_workers.outside.store.extra import copying, statements, words
 from neardup_workers.outside.store.log import INSERT, VERSION, Log
-from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
+from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound, meta_of
 
 # Rows that are read together; if one cannot be read, they are read one by one.
 _ROWS = 512
@@ -74,7 +74,11 @@ def salvage(folder: Path, width: int) -> Salvaged:
 
 
 def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) -> tuple[int, int, dict[str, int]]:
-    meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
+    try:
+        meta = meta_of(source)
+    except sqlite3.DatabaseError:  # the newest rows are damaged
+        meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
+        meta["places"] += words.WAITING_MAX - 1
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
     for statement in statements(Log.schema + stories.RARITY + copying.SCRIPTS):

@@ -62,7 +62,7 @@ class Checkpoints:
 
     def __init__(self, path: Path, seconds: float = _SECONDS, pages_max: int = _PAGES_MAX) -> None:
         self._path, self._seconds, self._pages_max = path, seconds, pages_max
-        self._changes = f"{path}-wal"
+        self._changes = -1  # the file of changes, for its size
         self._sums = PageSums(path)
         uri = f"{path.resolve().as_uri()}?mode=rw"
         self._connection, self._reader = (
@@ -134,11 +134,13 @@ class Checkpoints:
 
     def lacks_room(self) -> bool:
         """Whether the disk may have no room for the changes that are not moved, or the thread has found none."""
-        try:
-            changes, disk = os.stat(self._changes).st_size, os.fstatvfs(self._sums.file)
-        except FileNotFoundError:  # no change yet
-            return False
-        return self.is_full or changes > disk.f_bavail * disk.f_frsize
+        if self._changes < 0:
+            try:
+                self._changes = os.open(f"{self._path}-wal", os.O_RDONLY)
+            except FileNotFoundError:  # no change yet
+                return False
+        disk = os.fstatvfs(self._sums.file)
+        return self.is_full or os.lseek(self._changes, 0, os.SEEK_END) > disk.f_bavail * disk.f_frsize
 
     def move(self, writer: sqlite3.Connection, mode: str = "PASSIVE") -> bool:
         """Run a checkpoint of the writer, which commits nothing meanwhile; returns whether a reader was in its way."""
@@ -168,6 +170,8 @@ class Checkpoints:
                 is_moved = True
         except (sqlite3.Error, OSError) as error:
             logging.getLogger(__name__).warning("a checkpoint failed, the next start tries again: %s", error)
+        if self._changes >= 0:
+            os.close(self._changes)
         writer.close()
         self._connection.close()
         self._reader.close()

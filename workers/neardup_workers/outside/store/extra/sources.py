@@ -110,6 +110,8 @@ class _Waiting(NamedTuple):
 
 
 def _documents(reports: Reports) -> list[tuple[Any, ...]]:
+    if not reports.sources:  # so it is for refusals of most steps
+        return []
     return list(zip(reports.sources, *(column.tolist() for column in reports[1:]), strict=True))
 
 

@@ -9,7 +9,8 @@ leave the log.
 
 A document *waits* for its entry until ``WAITING_MAX`` do: SQLite writes a part of the index for each COMMIT that enters
 something, so an entry alone costs as much as many. Those that wait have the places from ``entered`` on, in ``meta``; a
-search reads them. A store without that value lets none wait.
+search reads them. A store without that value lets none wait. With it ``places`` and ``stream_time`` are stored, which
+follow from the rows meanwhile (``meta_of``).
 
 A removed entry may stay in a file until SQLite merges its parts. For erased texts that is too long: SQLite from 3.42 on
 removes it at once (``secure-delete``), and an older one merges the whole index then.
@@ -20,14 +21,15 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
-from neardup_workers.outside.store.rows import LEADS, PLACE_MAX
+from neardup_workers.outside.store.rows import LEADS, PLACE_MAX, StoredRow
 
 CHARACTERS = 2000
 # So many documents wait at most for their entries.
 WAITING_MAX = 16
+_STORE = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?), ('entered', ?)"
 # A search regards so many documents at most, the newest ones.
 MATCHES_MAX = 100_000
 # The documents of an entry whose place is not the number of their story.
@@ -77,6 +79,34 @@ def enter(writer: sqlite3.Connection, first: int, last: int = PLACE_MAX) -> None
     """Enter the documents of places, in the open transaction."""
     entries = _entries(writer, "d.place BETWEEN ? AND ?", first, last)
     writer.executemany("INSERT INTO headlines (rowid, text) VALUES (?, ?)", entries)
+
+
+class Progress:
+    """How far a log is: the place below which words are entered, and what is stored with it."""
+
+    def __init__(self) -> None:
+        self._entered, self._stored = -1, PLACE_MAX  # not known; the places that ``meta`` has
+        self._now = (0, 0)
+
+    def add(self, writer: sqlite3.Connection, rows: Sequence[StoredRow], places: int, stream_time: int) -> None:
+        """Enter what has waited, after the rows of a step; so many ``places`` are assigned."""
+        is_known, self._now = self._entered >= 0, (places, stream_time)
+        if not is_known:
+            self._entered = min(entered(writer), rows[0].place)
+        if is_full := rows[-1].place >= self._entered + WAITING_MAX - 1:
+            enter(writer, self._entered)
+            self._entered = rows[-1].place + 1
+        if is_full or not is_known:
+            self._store(writer)
+
+    def expire(self, writer: sqlite3.Connection, oldest: int) -> None:
+        """Store what follows from rows below a place, before they leave."""
+        if oldest > self._stored:
+            self._store(writer)
+
+    def _store(self, writer: sqlite3.Connection) -> None:
+        writer.execute(_STORE, (*self._now, self._entered))
+        self._stored = self._now[0]
 
 
 def leave(writer: sqlite3.Connection, before: int) -> None:
