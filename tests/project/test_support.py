@@ -9,6 +9,7 @@ import random
 import re
 import select
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from all_parts import PYTEST, main, run
@@ -104,7 +105,7 @@ def test_cases_take_turns_at_the_sizes_of_a_law() -> None:
 def test_every_part_of_make_test_runs_and_the_sum_fails_if_one_did(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A red part stops no later one; each reason of skipped tests comes once, with its number."""
+    """A red part stops no other one; each reason of skipped tests comes once, with its number."""
     (tmp_path / "test_some.py").write_text(SOME_TESTS)
     pytest_alone = [*PYTEST, "-n", "2", "-c", "/dev/null", "-p", "no:cacheprovider"]
     parts = {
@@ -131,10 +132,16 @@ def test_every_part_of_make_test_runs_and_the_sum_fails_if_one_did(
 
 
 @pytest.mark.processes
-def test_the_sum_of_parts_that_are_ok_is_a_success(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """And it says so."""
-    assert main({"types": ["-c", ""]}, tmp_path) == 0
-    assert capfd.readouterr().out.splitlines()[-1] == "all parts are ok"
+def test_parts_run_side_by_side_and_the_sum_of_those_that_are_ok_is_a_success(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each end of a pipe is opened once the other one is; what the second part prints comes after the first."""
+    os.mkfifo(tmp_path / "pipe")
+    parts = {"types": ["-c", "print(open('pipe').read())"], "tests": ["-c", "open('pipe', 'w').write('no issues')"]}
+    assert main(parts, tmp_path) == 0
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[:4] == ["== tests", "== types", "no issues", "== sum"]
+    assert shown[-1] == "all parts are ok"
 
 
 def test_the_files_that_run_first_are_there() -> None:
@@ -149,15 +156,23 @@ def test_the_files_that_run_first_are_there() -> None:
 
 
 @pytest.mark.processes
-def test_a_part_that_hangs_is_ended_with_its_processes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Both processes hold a pipe open; the part fails, and the pipe has no writer left."""
+def test_a_part_that_hangs_is_ended_with_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Both processes hold a pipe open; when its time is over the part fails, and the pipe has no writer left."""
     os.mkfifo(pipe := tmp_path / "pipe")
     read = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     hangs = (
         f"import os, time; held = os.open({str(pipe)!r}, os.O_WRONLY); os.write(held, b'x'); os.fork(); time.sleep(300)"
     )
-    outcome = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path, most_seconds=5)
-    assert (outcome.code, os.read(read, 9)) == (1, b"x")
+    part = run(["-I", "-S", "-c", hangs], tmp_path / "none.xml", tmp_path)
+    next(part)
+    assert select.select([read], [], [], 60)[0]
+    assert os.read(read, 9) == b"x"
+    monkeypatch.setattr("all_parts.time", SimpleNamespace(monotonic=lambda: float("inf")))
+    with pytest.raises(StopIteration) as ended:
+        next(part)
+    assert ended.value.value.code == 1
     assert select.select([read], [], [], 60)[0], "a process that was killed ends a moment later"
     assert os.read(read, 9) == b""
     os.close(read)
