@@ -30,9 +30,10 @@ def test_a_schema_is_valid_and_listed(name):
     assert f"({name}.json)" in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_pairs_of_a_run_match_the_schema(neardup):
-    """Near-duplicates and copies."""
-    done = neardup("run", "--quiet", ROOT / "docs" / "examples" / "news.jsonl")
+@pytest.mark.parametrize("preset", [[], ["--preset", "quotes"]])
+def test_pairs_of_a_run_match_the_schema(neardup, preset):
+    """Near-duplicates and copies, and what texts share."""
+    done = neardup("run", "--quiet", ROOT / "docs" / "examples" / "news.jsonl", *preset)
     lines = done.stdout.splitlines()
     assert len(lines) == 2
     for line in lines:

@@ -19,6 +19,7 @@ from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, Batch
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Slice
+from neardup.pairs.quotes import covered
 from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
@@ -73,4 +74,4 @@ def pairs_across(matcher: Matcher, batch: Batch, part: Slice) -> Across:
         None if matches.shared is None else matches.shared.select(rows),
         signals=None if matches.signals is None else matches.signals[rows],
     )  # fmt: skip
-    return Across(found.within_collections(), collections_of(older))
+    return Across(covered(found.within_collections(), items), collections_of(older))

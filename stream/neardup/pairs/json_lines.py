@@ -244,14 +244,8 @@ def encode_matches(matches: Matches, older_collections: Sequence[str | None] | N
     shared = shared_values(matches)
     if older_collections is not None:
         shared = (more | {"older_collection": name} for more, name in zip(shared, older_collections, strict=True))
-    rows = zip(
-        matches.older,
-        matches.newer,
-        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
-        matches.buckets.tolist(),
-        shared,
-        strict=True,
-    )
+    similarity = np.round(matches.similarity, SIMILARITY_DIGITS).tolist()
+    rows = zip(matches.older, matches.newer, similarity, matches.buckets.tolist(), shared, strict=True)
     return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
 
 
@@ -265,7 +259,8 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
 
     ``older_fraction`` and ``newer_fraction`` have 4 digits. Begin and end of a passage are normalised code points.
     ``relation`` says what the newer text is: ``part_of`` the older one if half of it stands there, else one that
-    ``contains`` it if half of the older one stands in the newer, else one that ``shares`` something.
+    ``contains`` it if half of the older one stands in the newer, else one that ``shares`` something. ``cover`` says
+    whether the pair is in the cover of the newer text (``neardup.pairs.quotes``), where that is known.
     """
     if matches.collections is not None:
         apart = matches._replace(collections=None)
@@ -275,8 +270,9 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
     if matches.shared is None:
         yield from ({"signal": name} if name else {} for name in matches.signal_names())
         return
-    for relation in relations_of(matches.shared, matches.older):
-        yield relation_values(relation)
+    cover = [{}] * len(matches.older) if matches.cover is None else [{"cover": one} for one in matches.cover.tolist()]
+    relations = map(relation_values, relations_of(matches.shared, matches.older))
+    yield from (one | more for one, more in zip(relations, cover, strict=True))
 
 
 def relation_values(relation: Relation) -> dict[str, Any]:

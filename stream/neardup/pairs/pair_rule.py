@@ -59,7 +59,7 @@ class Matches(NamedTuple):
     """m pairs as columns: ids, event times in microseconds (``NO_TIME`` where a document has no time), similarity in
     [0, 1], number of common keys; where they share something, of the older and of the newer text, if the scheme knows;
     and their collections, if there are any; and which signal makes each (``uint8[m]``, 0 for the text), if there are
-    several."""
+    several; and whether it is in the cover of its newer text (``bool[m]``), where that is known."""
 
     older: list[str]
     newer: list[str]
@@ -70,6 +70,7 @@ class Matches(NamedTuple):
     shared: Shared | None = None
     collections: list[str | None] | None = None
     signals: npt.NDArray[np.uint8] | None = None
+    cover: npt.NDArray[np.bool_] | None = None
 
     def pairs(self) -> list[Pair]:
         """Return the columns as pairs."""
@@ -97,6 +98,7 @@ class Matches(NamedTuple):
             None if self.shared is None else self.shared.select(rows),
             None if self.collections is None else [self.collections[row] for row in at],
             None if self.signals is None else self.signals[rows],
+            None if self.cover is None else self.cover[rows],
         )  # fmt: skip
 
     def within_collections(self) -> Matches:
@@ -113,15 +115,13 @@ NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.i
 
 def joined(parts: Sequence[Matches]) -> Matches:
     """Return the pairs of several ``Matches`` one after the other."""
-    older, newer, older_times, newer_times, similarity, buckets, shared, collections, signals = zip(*parts, strict=True)
-    known, named, of_signals = (
-        [part for part in column if part is not None] for column in (shared, collections, signals)
-    )
+    older, newer, older_times, newer_times, similarity, buckets, *more = zip(*parts, strict=True)
+    known, named, of_signals, covers = ([part for part in column if part is not None] for column in more)
     return Matches(
         [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part],
         np.concatenate(older_times), np.concatenate(newer_times), np.concatenate(similarity), np.concatenate(buckets),
         joined_shared(known) if known else None, [name for part in named for name in part] if named else None,
-        np.concatenate(of_signals) if of_signals else None,
+        np.concatenate(of_signals) if of_signals else None, np.concatenate(covers) if covers else None,
     )  # fmt: skip
 
 
@@ -377,7 +377,7 @@ def named(
     turned = views.name_pairs(at, slots, items, batch.id_starts, batch.times, bounds, *times)
     first, end, begin, last = bounds.tolist()
     older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
-    arrived = _new_matches((older, newer, older_times, newer_times, *known))
+    arrived = _new_matches((older, newer, older_times, newer_times, *known, None))
     matches = orient(arrived) if turned else arrived
     return matches.within_collections() if separate else matches
 

@@ -6,8 +6,9 @@ copies exist is shown twice, not forty times. The depth of a part is how many of
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Pair
 from neardup.errors import ConfigError
 from neardup.pairs.explanations.given_texts import given_text
+from neardup.pairs.pair_rule import Matches
 from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.schemes.kinds.parts import Part, PartPlan, parts_of
@@ -107,17 +109,40 @@ def covering_first(pairs: Sequence[Pair]) -> list[Pair]:
         pairs: with their relations; the text is the newer one of each.
     """
     known = [(pair, relation) for pair in pairs if (relation := pair.relation) is not None]
-    ends = (end for _, relation in known for *_, end in relation.passages)
-    layers = np.zeros(max(ends, default=0), np.uint8)
-    first: list[Pair] = []
-    behind: list[Pair] = []
-    for pair, relation in sorted(known, key=lambda one: (-one[1].newer_fraction, -one[0].similarity)):
-        is_new = _laid(layers, [span[2:] for span in relation.passages])
-        (first if is_new else behind).append(pair)
-    return first + behind
+    known.sort(key=lambda one: (-one[1].newer_fraction, -one[0].similarity))
+    laid = _cover([[span[2:] for span in relation.passages] for _, relation in known])
+    return [pair for wanted in (True, False) for (pair, _), is_new in zip(known, laid, strict=True) if is_new is wanted]
 
 
-def _laid(layers: npt.NDArray[np.uint8], stretches: Sequence[tuple[int, int]]) -> bool:
+def covered(matches: Matches, items: npt.NDArray[Any]) -> Matches:
+    """Mark the pairs that together cover the newer text, as ``covering_first`` puts them first.
+
+    Args:
+        matches: all pairs of some items; without what they share they stay as they are.
+        items: the document of each that arrived later. Pairs in which it is the older one by time have a cover of
+            their own.
+    """
+    if matches.shared is None:
+        return matches
+    fractions, spans, starts = matches.shared
+    rows_of: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    for row, text in enumerate(zip(items.tolist(), matches.newer, strict=True)):
+        rows_of[text].append(row)
+    newer, similarity, cover = fractions[:, 1].tolist(), matches.similarity.tolist(), np.ones(len(items), np.bool_)
+    for rows in rows_of.values():
+        if len(rows) > _LAYERS:
+            rows.sort(key=lambda row: (-newer[row], -similarity[row], matches.older[row]))
+            cover[rows] = _cover([spans[starts[row] : starts[row + 1], 2:].tolist() for row in rows])
+    return matches._replace(cover=cover)
+
+
+def _cover(parts: Sequence[Sequence[Sequence[int]]]) -> list[bool]:
+    """Return which of the lists of stretches of a text are laid over it, the best ones first."""
+    layers = np.zeros(max((end for stretches in parts for _, end in stretches), default=0), np.uint8)
+    return [_laid(layers, stretches) for stretches in parts]
+
+
+def _laid(layers: npt.NDArray[np.uint8], stretches: Sequence[Sequence[int]]) -> bool:
     """Lay stretches over a text, unless ``_LAYERS`` better ones cover half of them; return whether they were laid."""
     covered = sum(int(np.count_nonzero(layers[slice(*one)] >= _LAYERS)) for one in stretches)
     if covered * 2 > sum(end - begin for begin, end in stretches):

@@ -229,6 +229,7 @@ def test_one_word_a_million_times_takes_linear_work() -> None:
     [
         ("0123456789", 0.1),
         ([f"{n:02d}" for n in range(60)], 0.1),
+        ("01", 0.1),
         ("abc0123456", 100),
         (_UNSPACED["kana"][:8], 120),
         ("".join(_SCRIPTS.values()), 2),
@@ -242,6 +243,24 @@ def test_few_different_words_have_few_candidates(letters: str | list[str], candi
     matches = match_step(matcher, Signer(CONFIG).sign([Document(str(n), text) for n, text in enumerate(texts)]).batch)
     assert len(matches.pairs()) == 0
     assert matcher.table.counts()["candidates"] <= candidates * len(texts)
+
+
+def test_tables_of_the_same_few_words_are_given_up_soon() -> None:
+    """Rows of addresses share seeds everywhere; a run of other words behind them is found nevertheless."""
+    rng = random.Random(10)
+    words = ["".join(rng.choices(_SCRIPTS["latin"], k=rng.randint(4, 8))) for _ in range(18)]
+    tables = [
+        "\n".join(
+            f"{rng.choice(words[:6])}, {rng.randint(1, 199)} {rng.choice(words[6:14])}, {rng.choice(words[14:])}"
+            for _ in range(2000)
+        )
+        for _ in range(8)
+    ]
+    run = prose(rng, _SCRIPTS["latin"], 170)
+    assert sum(len(relation.passages) for relation in relations(tables).values()) <= 40
+    found = relations([f"{table}\n{run}" for table in tables])
+    assert len(found) == 28
+    assert all(max(end - begin for *_, begin, end in one.passages) >= 150 for one in found.values())
 
 
 def test_a_document_that_equals_many_others_is_linked_once_each() -> None:

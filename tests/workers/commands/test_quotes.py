@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.recall.passages import prose
 from command import Run
 
 from neardup import Config
@@ -133,6 +135,25 @@ def test_a_stretch_is_shown_twice_at_most_and_its_depth_counts_all() -> None:
     assert [(older, part.score, depth) for older, part, depth in covering(found, 300)] == [
         (1, 50.0, 3), (2, 30.0, 3), (0, 19.0, 1)
     ]  # fmt: skip
+
+
+def test_lines_of_run_and_batch_mark_the_pairs_that_cover_a_text(neardup: Run, tmp_path: Path) -> None:
+    """Two of five documents with one quote, and the only one with another; also where times turn pairs round, and in a
+    corpus that passes several tables."""
+    rng = random.Random(45)
+    said, other = (prose(rng, "az", 300) for _ in range(2))
+    texts = [f"{prose(rng, 'az', 400)} {said} {prose(rng, 'az', 90)}" for _ in range(5)]
+    texts += [f"{other} {prose(rng, 'az', 400)}", f"{prose(rng, 'az', 90)} {said} {prose(rng, 'az', 90)} {other}"]
+    rows = [{"id": f"d{n}", "text": text, "timestamp": n - 20 * (n == 4)} for n, text in enumerate(texts)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = "in.jsonl", "--quiet", "--preset", "quotes"
+    lines = neardup("run", *given, "--lateness-seconds", "60").stdout
+    marked: dict[str, list[bool]] = {}
+    for line in map(json.loads, lines.splitlines()):
+        marked.setdefault(line["newer"], []).append(line["cover"])
+    assert {newer: sum(of) for newer, of in marked.items()} == {"d0": 1, "d1": 2, "d2": 3, "d3": 3, "d6": 3}
+    assert {newer: len(of) for newer, of in marked.items()} == {"d0": 1, "d1": 2, "d2": 3, "d3": 4, "d6": 6}
+    assert sorted(neardup("batch", *given).stdout.splitlines()) == sorted(lines.splitlines())
 
 
 def test_a_short_part_that_many_texts_have_is_a_phrase() -> None:

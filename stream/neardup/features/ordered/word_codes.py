@@ -41,7 +41,7 @@ _FIXED = 3 * LETTERS_MAX
 _CUT_MASK = np.uint64(3)
 _HIGHEST = np.uint64((1 << 64) - 1)
 # The rules of the cut, of the code, of a seed and of the evidence: a change of any is a new name.
-_RULES = "ordered-6"
+_RULES = "ordered-7"
 # What a code point is: no part of a word, a letter or digit, a digit, an ideograph, a kana, a mark.
 _NONE, _LETTER, _DIGIT, _HAN, _KANA, _MARK = (np.uint8(n) for n in range(6))
 _HAN_RANGES = ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))

@@ -5,7 +5,7 @@ its seeds, a few words in a row (``neardup.schemes.signatures.word_seeds``). Two
 word around the seeds that they share (``neardup.schemes.signatures.word_alignment``). A part is emitted from a score
 on: it says how unlikely the part is by chance, so neither a length nor a fraction is asked for.
 
-Guarantee: two texts of one window that share ``window`` + 2 words in a row (+ 5 ideographs or kana, + 11 numbers of
+Guarantee: two texts of one window that share ``window`` + 2 words in a row (+ 5 ideographs or kana, + 33 numbers of
 five digits or less) share a key, so they are candidates unless ``bucket_candidates_max`` other texts have that key
 too. If the run reaches the score, the pair is emitted, unless each of its seeds stands more than eight times in the
 older text. A run of 150 characters of words has both.

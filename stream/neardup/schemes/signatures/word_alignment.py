@@ -6,8 +6,9 @@ of a score fall sixfold to tenfold for each two points.
 
 The newer text is read word by word, and each word is in one part at most. So the work follows its length: an
 alignment begins at seeds outside of the parts before, ``_OCCURRENCES`` positions of the older text are tried for a
-seed, and a pair of texts takes ``_ROWS_A_WORD`` steps for each of its words at most. Where a part was refused that
-says a few words again and again, an alignment begins at runs without a change only.
+seed, and a pair of texts takes ``_ROWS_A_WORD`` steps for each of its words at most. An alignment begins at runs
+without a change only where a part was refused that says a few words again and again, and after ``_TRIED_A_WORD`` steps
+for each word: tables of the same few words share seeds everywhere.
 
 Source: for the end of an extension, Zhang, Schwartz, Wagner, Miller, "A greedy algorithm for aligning DNA sequences",
 2000 (X-drop).
@@ -32,7 +33,7 @@ from neardup.schemes.signatures.word_units import (
 )
 
 _OCCURRENCES = 8
-_ROWS_A_WORD, _ROWS_FREE = 128, 4096
+_ROWS_A_WORD, _TRIED_A_WORD, _ROWS_FREE = 128, 4, 4096
 # A list is searched if it has so many positions for each seed that is looked for.
 _SEARCH_FACTOR = 16
 # Columns of a part: pair; first word and the word after the last, in the newer and in the older text; score.
@@ -209,7 +210,7 @@ def _parts(newer, older, pair, score_min, scratch, ends, parts, at):
     """Write the parts of a pair from ``at`` on; return where the next ones begin. Its seeds begin between two words."""
     sides = newer.units, newer.starts[pair], older.units, older.starts[pair], newer.mask
     n_words, o_words, passed, refused = newer.words[pair], older.words[pair], np.int64(0), np.int64(0)
-    left = _ROWS_A_WORD * n_words + _ROWS_FREE
+    left, spent = _ROWS_A_WORD * n_words + _ROWS_FREE, (_ROWS_A_WORD - _TRIED_A_WORD) * n_words
     for n in range(ends[0], ends[1] + 1):
         entry, i = np.int64(scratch.entries[n]), np.int64(n)
         if i < passed or scratch.pairs[entry] != pair:
@@ -218,7 +219,7 @@ def _parts(newer, older, pair, score_min, scratch, ends, parts, at):
         for k in range(scratch.counts[entry]):
             j = np.int64(scratch.positions[entry * _OCCURRENCES + k])
             room = n_words - end, o_words - (j + end - i), i - passed, j
-            if i < refused and not is_run(sides, i, end, j, room):
+            if (i < refused or left < spent) and not is_run(sides, i, end, j, room):
                 continue
             score, ei, di, ej, dj, rows = around(sides, i, end, j, room, score_min, scratch.row)
             left -= rows

@@ -1,11 +1,12 @@
 """Seeds: a few words in a row that have one hash.
 
 A seed is three words, or two of six letters or more, which fewer changes of a quote hide. An ideograph or a kana
-counts as half a word, a number of five digits or less as a quarter: tables of numbers have few different threes, and
-each would meet each. A text is held by its *selected* seeds, and looked up by all: so few are held, and changes of a
-quote hide none that a selection on both sides would have to share. Of ``window`` seeds in a row one is selected:
-behind each selected seed the last one of the best rank in the next window, but for the first three. So few are
-selected, at even distances, and ranks prefer long words, because fewer texts have them.
+counts as half a word, a number of five digits or less as a quarter, and one that the seed has already as a twelfth:
+tables of numbers have few different threes, and each would meet each. A text is held by its *selected* seeds, and
+looked up by all: so few are held, and changes of a quote hide none that a selection on both sides would have to share.
+Of ``window`` seeds in a row one is selected: behind each selected seed the last one of the best rank in the next
+window, but for the first three. So few are selected, at even distances, and ranks prefer long words, because fewer
+texts have them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.ordered.word_codes import IDEOGRAPH, KANA, NUMBER, WordCodes
+from neardup.features.ordered.word_codes import IDEOGRAPH, KANA, KIND_BITS, NUMBER, SHORT_HASH, WordCodes
 from neardup.features.tokens.bags import sorted_sets
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import BASE, derive_seed, mix64
@@ -28,8 +29,8 @@ from neardup.schemes.signatures.word_units import (
     selected_positions,
 )
 
-# A seed is complete at twelve quarters of a word; a word of so many letters counts as six.
-_SEED_QUARTERS, _LONG = 12, 6
+# A seed is complete at three words of twelve points; a word of so many letters counts as one and a half.
+_SEED_POINTS, _LONG = 36, 6
 # Separates keys from the other uses of a seed.
 _KEY_PURPOSE = np.uint64((6 << 34) + 1)
 _ONE = np.uint64(1)
@@ -88,13 +89,12 @@ def _rank(codes, starts, seed_starts, out):
     """Write the ranks of seeds, the best one 0: those of two long words, then those of many letters."""
     for i in range(len(starts) - 1):
         for n in range(seed_starts[i + 1] - seed_starts[i]):
-            letters, quarters, first = np.int64(0), 0, starts[i] + n
+            letters, points, numbers, first = np.int64(0), 0, 0, starts[i] + n
             at = first
-            while quarters < _SEED_QUARTERS:
-                kind = codes[at] & KIND
-                letters += min(length_of(kind), _LETTERS_MAX)
-                quarters += quarters_of(kind)
-                at += 1
+            while points < _SEED_POINTS:
+                letters += min(length_of(codes[at] & KIND), _LETTERS_MAX)
+                more, numbers = _counted(codes[at], numbers)
+                points, at = points + more, at + 1
             out[seed_starts[i] + n] = (0 if at - first == 2 else 2) + (letters < _RARE)
 
 
@@ -119,30 +119,34 @@ def _select(ranks, starts, window, out, out_starts):
 
 
 @inlined
-def quarters_of(kind):
-    """The quarters of a word that a word of a kind counts as in a seed."""
-    return 1 if kind == NUMBER else 2 if kind in (IDEOGRAPH, KANA) else 6 if kind >= _LONG else 4
+def _counted(code, numbers):
+    """The points of a word in a seed that has some numbers before it, a bit each; and the numbers with it."""
+    kind = code & KIND
+    if kind != NUMBER:
+        return 6 if kind in (IDEOGRAPH, KANA) else 18 if kind >= _LONG else 12, numbers
+    number = 1 << np.int64((code >> KIND_BITS) - SHORT_HASH)
+    return 1 if numbers & number else 3, numbers | number
 
 
 @inlined
 def seed_end(units, first, begin, end):
     """Return where the seed ends that begins at a word, or -1; the codes of a text are ``units[first:]``."""
-    quarters, at = 0, begin
-    while at < end and quarters < _SEED_QUARTERS:
-        quarters += quarters_of(units[first + at] & KIND)
-        at += 1
-    return at if quarters >= _SEED_QUARTERS else -1
+    points, numbers, at = 0, 0, begin
+    while at < end and points < _SEED_POINTS:
+        more, numbers = _counted(units[first + at], numbers)
+        points, at = points + more, at + 1
+    return at if points >= _SEED_POINTS else -1
 
 
 @inlined
 def seed_hash(units, at, mask):
     """Return the hash of the seed whose first code is ``units[at]``; it is complete before the text ends."""
-    h, quarters = np.uint64(0), 0
-    while quarters < _SEED_QUARTERS:
+    h, points, numbers = np.uint64(0), 0, 0
+    while points < _SEED_POINTS:
         code = units[at]
         h = h * BASE + np.uint64(code & mask) + np.uint64(1)
-        quarters += quarters_of(code & KIND)
-        at += 1
+        more, numbers = _counted(code, numbers)
+        points, at = points + more, at + 1
     return mix64(h)
 
 

@@ -20,6 +20,7 @@ from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, match_steps
+from neardup.pairs.quotes import covered
 from neardup.pairs.signing import Signed, Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.window.steps import step
@@ -141,7 +142,8 @@ def _answers(
     batch = bare_batch(batch) if options.across else batch
     for part in match_steps(matcher, batch, add=add):
         count_losses(losses, matcher, batch, part)
-        matches, named = pairs_across(matcher, batch, part) if options.across else (part.matches, None)
+        across = pairs_across(matcher, batch, part) if options.across else None
+        matches, named = across or (covered(part.matches, part.items), None)
         if matches.older:
             if options.overview:
                 overview.add(matches)

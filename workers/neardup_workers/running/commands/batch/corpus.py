@@ -29,6 +29,7 @@ from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.neighbours.nearest import Ranked, chance_found, encode_nearest
 from neardup.pairs.pair_rule import Matches, compares_directly, judge, orient, shared_of
+from neardup.pairs.quotes import covered
 from neardup.pairs.shards import table_limits
 from neardup.pairs.signing import Signer
 from neardup.pairs.window_message import WindowMessage
@@ -220,9 +221,7 @@ class Corpus:
 
     def matches(self) -> Iterator[Matches]:
         """Return the pairs in the form of ``Matcher``, in order of arrival."""
-        for found in self._pairs():
-            for part in self._parts(np.arange(len(found.newer)), found.newer, found.older):
-                yield self.matches_of(RowPairs._make(column[part] for column in found))
+        return map(self.matches_of, self._pairs())
 
     def matches_of(self, found: RowPairs) -> Matches:
         """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them and the leads among them too, after
@@ -242,7 +241,7 @@ class Corpus:
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer), similarity, keys, shared,
             rows.collections(newer), signals,
         )  # fmt: skip
-        return orient(arrived)
+        return covered(orient(arrived), newer)
 
     def _signals(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8] | None:
         """Return the signal that makes each pair of rows, 0 for the text; ``None`` if the scheme has one."""
