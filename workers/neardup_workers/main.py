@@ -1,18 +1,16 @@
 """The program: the command ``neardup``, which is also ``python -m neardup``.
 
-Loading the command line and the library takes some seconds. A worker that gets a signal during this time has no work to
-finish, so it ends at once with the exit code of a stop. Later ``neardup_workers.outside.process.stop.Stop`` handles
-signals. Without a handler, the exit code would say that the worker was killed, and the first process of a container
-would ignore the signal."""
+Loading the command line and the library takes up to some seconds. A process that gets a signal during this time has no
+work to finish, so it ends at once, a worker with the exit code of a stop. Later
+``neardup_workers.outside.process.stop.Stop`` handles signals. Without a handler, the exit code would say that the
+worker was killed, the first process of a container would ignore the signal, and an import could."""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
-
-from neardup_workers.outside.process.exits import Exit
-from neardup_workers.outside.process.stop import leave, leave_at_once
 
 # The commands that SIGTERM and Ctrl-C end in order.
 _WORKERS = ("sign", "match", "link", "filter", "up")
@@ -26,22 +24,31 @@ _LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "1"}
 
 def main() -> None:
     """Run the command line."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # which would raise in an import: a traceback, or nothing at all
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     gc.set_threshold(COLLECT_OBJECTS)
     for name, value in _LIBRARIES.items():
         os.environ.setdefault(name, value)
-    if sys.argv[1:2] and sys.argv[1] in _WORKERS:
+    from neardup_workers.outside.process.exits import Exit
+    from neardup_workers.outside.process.stop import leave, leave_at_once
+
+    is_worker = sys.argv[1:2] and sys.argv[1] in _WORKERS
+    if is_worker:
         leave_at_once()
     try:
         from neardup.kernel_folder import ensure_kernel_folder
     except ImportError as error:
         sys.exit(f"neardup: {error}")
 
-    try:
-        ensure_kernel_folder()
-        from neardup_workers.running.cli.app import main as run
+    ensure_kernel_folder()
+    from neardup_workers.running.cli.app import main as run
 
+    try:
+        if not is_worker:
+            signal.signal(signal.SIGINT, before)
         code = run()
-    except KeyboardInterrupt:  # while the command line is loaded
+    except KeyboardInterrupt:  # before the command line looks
         code = Exit.INTERRUPTED
     leave(code)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import Run
+
+from neardup_workers.outside.store.disk.reserve import Reserve
 
 # Adds documents until the database must grow, while no file may grow beyond its size; then removes one, and adds one.
 REMOVED = """
@@ -120,6 +123,19 @@ def test_a_full_disk_takes_documents_down(python: Run, disk: Path, late: tuple[s
     """Every removal is done, blocks, and leaves no text in the files, while no document can be added."""
     done = python("-c", TAKEN_DOWN, disk, *late)
     assert done.stdout.split() == [b"40", b"2", b"0", b"blocked"], done.stderr.decode()
+
+
+def test_others_get_no_more_of_the_room_for_removals_than_they_take_during_one(disk: Path) -> None:
+    """A removal gives it up for a moment. What is left is held again, and all of it when there is room."""
+    reserve, free = Reserve(disk), shutil.disk_usage(disk).free
+    (disk / "filler").write_bytes(bytes(free - (17 << 20)))
+    assert reserve.keep()
+    reserve.give_up()
+    (disk / "taken").write_bytes(bytes(2 << 20))
+    assert not reserve.keep()
+    assert shutil.disk_usage(disk).free < 1 << 20
+    (disk / "taken").unlink()
+    assert reserve.keep()
 
 
 def test_a_removal_on_a_full_disk_is_answered(python: Run, tmp_path: Path) -> None:

@@ -92,8 +92,12 @@ def test_a_typed_setting_is_an_option_with_its_help(names, groups):
     ],
 )
 def test_a_program_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, code, tmp_path):
-    """Workers install their signal handlers before they import slow modules; no program shows a traceback."""
-    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    """Handlers are installed before slow modules are imported, also if an import catches what a signal raises; no
+    program shows a traceback."""
+    (tmp_path / "typer.py").write_text(
+        "import time\ntry:\n    print('loading', flush=True)\n    time.sleep(600)\n"
+        "except BaseException:\n    time.sleep(600)\n"
+    )
     environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCES}")
     words, pipe = [*COMMAND, command], subprocess.PIPE
     with subprocess.Popen(words, env=environment, stdout=pipe, stderr=pipe, cwd=tmp_path) as process:

@@ -138,16 +138,16 @@ def test_a_batch_answers_each_line_in_order_and_ends_with_done(world):
 
 
 def test_documents_clusters_and_reasons_can_be_read(world):
-    """An id with a slash is encoded; a cluster lists its members; ``why`` shows the passages."""
+    """An id with a slash is encoded; members and ``why`` have the similarity of the answer; ``why`` shows passages."""
     world.check("https://a/1", TEXT)
-    world.check("b", NEAR)
+    similarity = world.check("b", NEAR)["similarity"]
     assert world.ask("GET", "/v1/documents/https%3A%2F%2Fa%2F1").json()["status"] == "original"
     assert world.ask("GET", "/v1/documents/https%3A%2F%2Fa%2F1/near").json()["pairs"][0]["id"] == "b"
     [cluster] = world.ask("GET", "/v1/clusters?sort=recent").json()["clusters"]
     members = world.ask("GET", f"/v1/clusters/{cluster['cluster']}").json()["members"]
-    assert [member["id"] for member in members] == ["https://a/1", "b"]
+    assert [(one["id"], one["similarity"]) for one in members] == [("https://a/1", None), ("b", similarity)]
     why = world.ask("GET", "/v1/why", params={"a": "b", "b": "https://a/1"}).json()
-    assert (why["older"], why["reason"]) == ("https://a/1", "pair")
+    assert (why["older"], why["reason"], why["similarity"]) == ("https://a/1", "pair", similarity)
     assert [passage["text"] for passage in why["passages"] if passage["kind"] != "both"] == ["Sunday", "Monday"]
     assert world.ask("GET", "/v1/why", params={"a": "b", "b": "never"}).json()["reason"] == "unknown"
 

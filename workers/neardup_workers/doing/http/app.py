@@ -30,7 +30,6 @@ from neardup.documents.document import Pair
 from neardup.documents.ids import full_id
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.json_lines import named_collection
-from neardup.stories.verdicts.fields import FIELDS, rounded
 from neardup_workers.doing.http.access.guard import check_collection, holder_of
 from neardup_workers.doing.http.answers.delivery import delivered
 from neardup_workers.doing.http.answers.direct import PATH
@@ -82,7 +81,6 @@ class _Anything(PathConvertor):
 
 
 register_url_convertor("anything", _Anything())
-_FRACTIONS = tuple(field.name for field in FIELDS if field.kind == "fraction")
 Handler = Callable[[Service, Request], Awaitable[Response]]
 Answering = Callable[[Request], Awaitable[Response]]
 # The answers whose clients ask again and again.
@@ -193,9 +191,6 @@ def answer_values(answer: Answer) -> dict[str, Any]:
     values = {"id": answer.id, "added": bool(answer.verdict), **answer.verdict}
     if answer.verdict:
         del values["time"], values["date"]
-        for name in _FRACTIONS:
-            if values[name] is not None:
-                values[name] = rounded(values[name])
     values["pairs"] = list(map(pair_values, answer.pairs))
     values.update(named_collection(answer.collection))
     return values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import orjson
@@ -20,7 +22,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "too_many_readers": (
         429, f"{LIMITS.event_readers_max} clients read events already", "close a connection, or try again later",
     ),
-    "store_full": (507, "the disk has no room; nothing was added", "make room, then send the document again"),
+    "store_full": (507, "the disk has no room; nothing has changed", "make room, then send the request again"),
     "ended": (503, "the service restarts, because it does not know what is on the disk", "send the document again"),
     "restoring": (503, "the view does not hold all verdicts yet", "try again after the time in Retry-After"),
     "unsent": (503, "the broker has not confirmed the document: it may be in the topic, or not", "send it again"),
@@ -55,7 +57,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "unknown_source": (404, "no document named this source", "list those with the most documents: GET /v1/sources"),
     "method": (405, "the path has no such method", "see the header Allow"),
     "no_right": (403, "the token has not the role or the collection for this", "ask who writes the file of tokens"),
-    "quota": (429, "the token has used what it may in this minute", "try again in the next minute"),
+    "quota": (429, "the token has used what it may in this minute", "try again after the time in Retry-After"),
     "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
     "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
     "body_too_large": (413, f"the body has more than {LIMITS.body_bytes_max:,} bytes", "send less at a time"),
@@ -81,10 +83,16 @@ _REMEDIES = {"blocked": "to accept it, take its lines out of the file of --block
 def problem(reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None) -> Response:
     """Return the response for a reason of the service or of the library (``REASONS``)."""
     values = problem_values(reason, status=status, field=field, detail=detail)
-    headers = {"Retry-After": seconds} if (seconds := _RETRY_SECONDS.get(values["status"])) else {}
+    seconds = _minute_left() if reason == "quota" else _RETRY_SECONDS.get(values["status"])
+    headers = {"Retry-After": seconds} if seconds else {}
     if values["status"] == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(orjson.dumps(values), values["status"], headers, PROBLEM_TYPE)
+
+
+def _minute_left() -> str:
+    """Return after how many seconds the next minute of quotas begins."""
+    return str(math.ceil(60.0 - time.monotonic() % 60.0))
 
 
 def problem_values(

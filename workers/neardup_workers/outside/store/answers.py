@@ -12,7 +12,7 @@ from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
 from neardup.pairs.quotes import covering_first
-from neardup.stories.verdicts.fields import NAMES
+from neardup.stories.verdicts.fields import FIELDS, NAMES, rounded
 from neardup.stories.verdicts.rule import STATUSES, UNCHANGED
 from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.rows import LATE, StoredRow, values_of_more
@@ -26,6 +26,7 @@ _READ = (
     "status", "answered", "flags", "more", "time", "date", "similarity", "cluster", "related", "previous", "matched",
     "place", "source", "url", "title",
 )  # fmt: skip
+_FRACTIONS = tuple(field.name for field in FIELDS if field.kind == "fraction")
 _by_name, _in_place = itemgetter(*_READ), itemgetter(*map(StoredRow._fields.index, _READ))
 
 
@@ -62,6 +63,9 @@ def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
         shown["date"] = date / MICROSECONDS
     if more is not None:
         shown.update(values_of_more(more))
+    for name in _FRACTIONS:
+        if shown[name] is not None:
+            shown[name] = rounded(shown[name])
     return shown
 
 

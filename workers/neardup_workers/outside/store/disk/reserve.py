@@ -9,6 +9,7 @@ from pathlib import Path
 
 # A removal changes some dozen pages, and its checkpoint moves what a second before it has changed.
 _RESERVE_BYTES = 16 << 20
+_STEP_BYTES = 256 << 10
 
 
 class Reserve:
@@ -24,12 +25,12 @@ class Reserve:
         self._is_kept = False
 
     def keep(self) -> bool:
-        """Hold the room; returns whether the disk has it."""
-        if not self._is_kept:
-            with suppress(OSError), self._path.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
-                self._is_kept = True
-            if not self._is_kept:
-                with suppress(OSError):
-                    self.give_up()
+        """Hold the room, or what is left of it for others would take that; returns whether the disk has all of it."""
+        for size in range(_RESERVE_BYTES, 0, -_STEP_BYTES):
+            if self._is_kept:
+                break
+            with suppress(OSError), self._path.open("ab") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+                self._is_kept = size == _RESERVE_BYTES
+                break
         return self._is_kept
