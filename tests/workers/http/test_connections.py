@@ -6,6 +6,8 @@ import pytest
 from connection_world import FOREVER, HEAD, REQUEST, answered, application, check, closed, echo, listening, responded
 from starlette.responses import Response
 
+from neardup_workers.doing.http import connections
+
 
 @pytest.mark.long
 def test_a_head_that_does_not_end_is_waited_for_a_limited_time():
@@ -152,11 +154,18 @@ async def plain(scope, body):
     return Response(b"plain %b." % body)
 
 
-def test_a_check_that_comes_whole_is_plain_and_others_are_not():
+def test_a_check_that_comes_whole_is_plain_and_others_are_not(monkeypatch):
     """Answers keep the order of requests, also when the application gives some of them."""
+    monkeypatch.setattr(connections, "_BODY_SECONDS", FOREVER)
+    goes = asyncio.Event()
+
+    async def held(scope, body):
+        if body == b"held":
+            await goes.wait()
+        return await plain(scope, body)
 
     async def run():
-        async with listening(9, FOREVER, echo, plain) as connect:
+        async with listening(9, FOREVER, echo, held) as connect:
             reader, writer = await connect(check(b"1"))
             assert await responded(reader) == "plain 1."
             for request in (
@@ -171,10 +180,12 @@ def test_a_check_that_comes_whole_is_plain_and_others_are_not():
             writer.write(check(b"4") + check(b"5") + REQUEST + check(b"slow"))
             for said in ("plain 4.", "/v1/check 5.", "/ .", "/v1/check slow."):
                 assert await responded(reader) == said
-            writer.write(check(b"slow"))
-            await asyncio.sleep(0.01)
+            writer.write(check(b"held"))
+            await asyncio.sleep(0.01)  # the server reads what was sent before it ends, however late
             writer.write(check(b"behind") + check(b"it"))
-            for said in ("plain slow.", "/v1/check behind.", "/v1/check it."):
+            await asyncio.sleep(0.01)
+            goes.set()
+            for said in ("plain held.", "/v1/check behind.", "/v1/check it."):
                 assert await responded(reader) == said
             request = check(b"six")
             for cut in range(1, len(request), 7):
@@ -182,8 +193,9 @@ def test_a_check_that_comes_whole_is_plain_and_others_are_not():
                 await asyncio.sleep(0.002)
                 writer.write(request[cut:])
                 assert await responded(reader) == ("plain six." if cut < len(request) - 2 else "/v1/check six.")
+            monkeypatch.setattr(connections, "_BODY_SECONDS", 0.0)
             writer.write(check(b"late")[:-4])
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.01)
             writer.write(b"late")
             assert await responded(reader) == "/v1/check late."
             writer.write(check(b"7", "Connection: close"))
@@ -195,9 +207,14 @@ def test_a_check_that_comes_whole_is_plain_and_others_are_not():
 
 def test_a_plain_request_ends_as_others_do(caplog):
     """By an error, by a client that goes, by the time of an idle connection, and by a stop, also without an answer."""
+    begun = []
+
+    async def noted(scope, body):
+        begun.append(body)
+        return await plain(scope, body)
 
     async def run():
-        async with listening(9, 4.0, echo, plain) as connect:
+        async with listening(9, 4.0, echo, noted) as connect:
             connect.server.config.timeout_keep_alive = 0.2
             failed, _ = await connect(check(b"fail"))
             assert (await failed.read()).startswith(b"HTTP/1.1 500 ")
@@ -206,10 +223,11 @@ def test_a_plain_request_ends_as_others_do(caplog):
             gone.close()
             idle, _ = await connect(check(b"1"))
             assert await responded(idle) == "plain 1."
-            assert await asyncio.wait_for(closed(idle), 2)
+            assert await closed(idle)
             reader, _ = await connect(check(b"slow"))
             unanswered, _ = await connect(check(b"never"))
-            await asyncio.sleep(0.02)
+            while len(begun) < 5:
+                await asyncio.sleep(0.001)
             connect.server.should_exit = True
             assert await responded(reader) == "plain slow."
             assert await reader.read() == b""
@@ -290,7 +308,8 @@ def test_a_stop_answers_a_check_that_has_come():
     async def run():
         async with listening(9, FOREVER, echo) as connect:
             reader, _ = await connect(check(b"1", line="POST /v1/check?slow HTTP/1.1"))
-            await asyncio.sleep(0.02)
+            while not connect.server.server_state.tasks:
+                await asyncio.sleep(0.001)
             connect.server.should_exit = True
             assert await responded(reader) == "/v1/check 1."
             assert await reader.read() == b""

@@ -18,7 +18,7 @@ def test_who_works_on_after_a_signal_says_so(monkeypatch):
     try:
         signal.raise_signal(signal.SIGINT)
         assert stop.signal == signal.SIGINT
-        assert said.wait(10)
+        assert said.wait(60)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     finally:
@@ -26,6 +26,20 @@ def test_who_works_on_after_a_signal_says_so(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     assert line == [LEFT.format("what was read is")]
+
+
+def test_who_has_ended_says_nothing_of_work_that_is_left(monkeypatch):
+    """The line would come when what was read is answered."""
+    monkeypatch.setattr(stopping, "SILENT_SECONDS", 3600.0)
+    stop, before = Stop(pytest.fail), set(threading.enumerate())
+    stop.install()
+    try:
+        signal.raise_signal(signal.SIGINT)
+        [left] = set(threading.enumerate()) - before
+    finally:
+        stop.release()
+    left.join(60)
+    assert not left.is_alive()
 
 
 def test_work_without_a_result_in_part_is_cut():

@@ -14,6 +14,7 @@ from neardup.documents.document import Document
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store import log as log_module
+from neardup_workers.outside.store.disk import checkpoints
 from neardup_workers.outside.store.disk import sums as sums_module
 from neardup_workers.outside.store.disk.changes import FRAME_HEADER, WAL_HEADER, Changes
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints
@@ -42,6 +43,12 @@ def folder(tmp_path):
     keeper.remove("d7")
     keeper.log.close()
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch):
+    """A start checks all pages, however long it takes."""
+    monkeypatch.setattr(checkpoints, "_CHECK_SECONDS", 1e9)
 
 
 def change(folder, statement, *values):
@@ -144,10 +151,12 @@ def images(tmp_path_factory):
     sources and stories."""
     folder = tmp_path_factory.mktemp("sound")
     keeper = opened(folder, SETTINGS)
+    keeper.log._checkpoints.committed = lambda: False  # no thread moves changes
     for first in range(0, COUNT, 20):
+        if first == 20:
+            keeper.log.checkpoint()
         if first == COUNT - 100:
-            with keeper.log._checkpoints._lock:
-                killed = files_of(folder)
+            killed = files_of(folder)
         keeper.check(
             [
                 Document(f"d{n}", texts()[n], NOW + n, source=f"s{n % 7}", title=f"headline {n}")

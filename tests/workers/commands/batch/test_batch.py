@@ -284,6 +284,7 @@ def test_an_empty_corpus_has_no_pairs(neardup, tmp_path):
 def test_a_signal_ends_a_batch_that_looks_for_pairs(tmp_path, monkeypatch, capfd):
     """They come in order when all are found, so a part of them is no answer."""
     (tmp_path / "in.jsonl").write_bytes(lines([Document("a", TEXT), Document("b", TEXT)]))
+    monkeypatch.setattr("neardup_workers.outside.process.stop.SILENT_SECONDS", 3600.0)
     monkeypatch.setattr(Corpus, "find", lambda *_, **__: signal.raise_signal(signal.SIGINT) or pytest.fail("goes on"))
     assert corpus.run(BatchOptions([str(tmp_path / "in.jsonl")], quiet=True), Settings()) == Exit.INTERRUPTED
     assert capfd.readouterr() == ("", "")

@@ -70,15 +70,18 @@ class Stop:
 
     def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
         self.signal = 0
-        self._waiting, self._say = False, say
+        self._waiting = False
         self._before: dict[int, Any] = {}
+        self._left = threading.Timer(SILENT_SECONDS, say, (LEFT.format("what was read is"),))
+        self._left.daemon = True
 
     def install(self) -> None:
         """Take over the signals, except those that the parent process has set to be ignored."""
         self._before = _take_over(self._handle)
 
     def release(self) -> None:
-        """Set the handlers of before ``install`` again: a signal ends what follows."""
+        """Set the handlers of before ``install`` again: a signal ends what follows, and nothing is left to do."""
+        self._left.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -112,9 +115,7 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.signal = self.signal, number
         if not again:
-            left = threading.Timer(SILENT_SECONDS, self._say, (LEFT.format("what was read is"),))
-            left.daemon = True
-            left.start()
+            self._left.start()
         if again or self._waiting:
             raise KeyboardInterrupt
 
