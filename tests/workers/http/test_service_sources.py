@@ -139,7 +139,7 @@ def test_the_ledger_equals_a_replay_of_the_answers(name: str, real_data: Callabl
             keeper.log.close()
             keeper = opened(tmp_path, settings, lambda: clock[0])
     assert sum(one.status == "duplicate" for one in ones) > 100
-    keeper.check(())
+    keeper.count_sources()
     expected, reader = replay(ones), StoreReader(keeper.log.path)
     assert {one["source"] for one in reader.ask(sources.overview, 1_000)["sources"]} == {
         one["source"] for one in expected.values()
@@ -175,7 +175,7 @@ def test_documents_that_wait_to_be_counted_are_counted_after_a_restart(tmp_path:
                     assert keeper._sources.waits
                 keeper.log.close()
                 keeper = opened(tmp_path / f"{restarts}", settings, lambda: NOW)
-        keeper.check(())
+        keeper.count_sources()
         assert not keeper._sources.waits
         reader = StoreReader(keeper.log.path)
         ledger = [(keeper._ledger.source(one), reader.ask(sources.one, one)) for one in "xyz"]
@@ -267,7 +267,7 @@ def test_metrics_name_the_largest_sources(tmp_path: Path) -> None:
     reader, observer = StoreReader(keeper.log.path), Metrics(SERVE)
 
     def series(name: str) -> dict[str, float]:
-        keeper.check(())
+        keeper.count_sources()
         measure_sources(observer, reader, NOW + 3_600)
         [family] = [one for one in observer.collect() if one.name == f"neardup_{name}"]
         return {one.labels.get("source", ""): one.value for one in family.samples}

@@ -184,7 +184,7 @@ def started(
         observer.set("service_window_documents", keeper.matcher.table.documents)
         recall.measure()
         with suppress(Busy, Broken):
-            writer.call(lambda keeper: keeper.check(())).result()
+            writer.call(Keeper.count_sources).result()
         measure_sources(observer, reader, now())
         measure_outbox(reader, observer, now())
 

@@ -307,7 +307,7 @@ async def source(service: Service, request: Request) -> Response:
 async def counted(read: Handler, writer: Writer, service: Service, request: Request) -> Response:
     """A request about sources, when the ledger has counted all documents, as far as the writer can."""
     with suppress(Busy, Broken):
-        await writer.call(lambda keeper: keeper.check(()))
+        await writer.call(Keeper.count_sources)
     return await read(service, request)
 
 

@@ -7,11 +7,15 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from neardup.documents.document import CollectionPair, Explanation, Neighbour, Pair
+from neardup.documents.document import CollectionPair, Document, Explanation, Neighbour, Pair
 from neardup.pairs.batches import MICROSECONDS
+from neardup.pairs.comparing import new_in
+from neardup.pairs.explanations.given_texts import marked
+from neardup.pairs.explanations.passages import passages
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
 from neardup.pairs.quotes import covering_first
+from neardup.pairs.signing import Signer
 from neardup.stories.verdicts.fields import FIELDS, NAMES, rounded
 from neardup.stories.verdicts.rule import STATUSES, UNCHANGED
 from neardup_workers.outside.store.log import Log
@@ -118,3 +122,16 @@ def decision_of(log: Log, ids: Sequence[bytes], explanation: Explanation) -> tup
         of_pair = ("novelty", "relation", "buckets", "candidate_probability", "pair_probability", "by_signal")
         values |= dict.fromkeys(of_pair)
     return Explanation(**values), [row.matched, row.place]
+
+
+def shown_in(explanation: Explanation, texts: Sequence[str | None], signer: Signer) -> Explanation:
+    """Return the explanation of two documents with what their texts, the older one first, share and do not."""
+    older, newer = texts
+    if older is None or newer is None:
+        return explanation
+    config, added = signer.config, explanation.novelty
+    sides = () if explanation.relation is None else marked(older, newer, explanation.relation, config.plan)
+    if added is not None:
+        evidence = signer.sign([Document(explanation.older, older, 0.0)]).batch.evidence
+        added = added._replace(new=new_in(config, [newer], evidence)[0])
+    return explanation._replace(passages=passages(older, newer), sides=sides, novelty=added)

@@ -27,11 +27,8 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Explanation, Pair
 from neardup.documents.ids import stored_id
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of, references_of
-from neardup.pairs.comparing import new_in
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.explanations.explain import explain
-from neardup.pairs.explanations.given_texts import marked
-from neardup.pairs.explanations.passages import passages
 from neardup.pairs.neighbours.nearest import ranked
 from neardup.pairs.pipeline import Matcher, Slice
 from neardup.pairs.signing import Signed, Signer
@@ -49,7 +46,7 @@ from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
 from neardup_workers.outside.process.interpreter import uncollected
-from neardup_workers.outside.store.answers import Answer, decision_of, newest, verdict_of
+from neardup_workers.outside.store.answers import Answer, decision_of, newest, shown_in, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.store.extra import audit, quotes, sources
 from neardup_workers.outside.store.extra.audit import Noted
@@ -112,7 +109,7 @@ class Keeper:
     # Changes
 
     def check(self, documents: Sequence[Document]) -> list[Answer]:
-        """Decide documents and add them as one step. Without documents, count for the sources what waits to be counted.
+        """Decide documents and add them as one step.
 
         Raises:
             StoreFull: the disk is full; no document was added.
@@ -123,14 +120,19 @@ class Keeper:
         accepted = accepted_of(documents, signed.refusals)
         lost = refusals([source_of(documents[n]) or "" for n in refused], self._present()) if refused else _NOTHING_LOST
         answers = iter(self._added(accepted, signed, lost) if accepted else ())
-        if not accepted and (lost.sources or self._sources.waits):
-            with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
-                self._sources.report(lost)
+        if not accepted:
+            self.count_sources(lost)
         self.signer.fill_again(signed)
         return [
             Answer(str(document.id), refused[position]) if position in refused else next(answers)
             for position, document in enumerate(documents)
         ]
+
+    def count_sources(self, lost: Reports = _NOTHING_LOST) -> None:
+        """Count for the ledger of sources the documents that wait for it, and refused ones."""
+        if lost.sources or self._sources.waits:
+            with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
+                self._sources.report(lost)
 
     def remove(
         self, id_: str, collection: str | None = None, *, block: bool = False, noted: Noted | None = None
@@ -259,15 +261,7 @@ class Keeper:
             ids = [self._stored_id(id_, collection) for id_ in explanation[:2]]
             explanation, places = decision_of(self.log, ids, explanation)
             texts = [None if place is None else self.log.text(place) for place in places]
-        older, newer = texts
-        if older is None or newer is None:
-            return explanation
-        sides = () if explanation.relation is None else marked(older, newer, explanation.relation, self.config.plan)
-        added = explanation.novelty
-        if added is not None:
-            evidence = self.signer.sign([Document(explanation.older, older, 0.0)]).batch.evidence
-            added = added._replace(new=new_in(self.config, [newer], evidence)[0])
-        return explanation._replace(passages=passages(older, newer), sides=sides, novelty=added)
+        return shown_in(explanation, texts, self.signer)
 
     def take_repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which sources have begun to repeat themselves since the last call."""
