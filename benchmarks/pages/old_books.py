@@ -91,7 +91,7 @@ def _touched(config: Config, king: str, texts: dict[str, str]) -> tuple[dict[str
     for at in range(0, len(names), 16):
         begun = time.process_time()
         batch = signer.sign([Document(name, texts[name]) for name in names[at : at + 16]]).batch
-        pairs = match_step(matcher, batch, add=False).pairs()
+        pairs = matcher.match(batch, add=False).pairs()
         seconds += time.process_time() - begun
         rows = np.array([names.index(pair.newer) - at for pair in pairs], np.int64)
         parts = parts_of(batch.evidence.select(rows), first.evidence.select(np.zeros_like(rows)), plan)

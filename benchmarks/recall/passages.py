@@ -119,7 +119,7 @@ def pages(size: Size) -> Iterator[Result]:
         bodies = [Document("article", changed(one.body, part, rng)) for _ in range(_DRAWS) for one in found]
         scores = []
         for one, body in zip(found * _DRAWS, bodies, strict=True):
-            matches = match_step(matcher, signer.sign([body]).batch, add=False)
+            matches = matcher.match(signer.sign([body]).batch, add=False)
             scores.append(dict(zip(matches.older, matches.similarity.tolist(), strict=True)).get(one.id, -1.0))
         met, high = (float(np.mean(np.array(scores) >= bound)) for bound in (0.0, 0.8))
         details = {"articles": len(found), "draws": _DRAWS}

@@ -102,7 +102,7 @@ def pages(size: Size) -> Iterator[Result]:
             signer, matcher, rng = Signer(config), Matcher(config), random.Random(SEED)
             match_step(matcher, signer.sign(whole).batch)
             bodies = [Document("article", changed(one.body, part, rng)) for one in found]
-            matches = [match_step(matcher, signer.sign([body]).batch, add=False) for body in bodies]
+            matches = [matcher.match(signer.sign([body]).batch, add=False) for body in bodies]
             recalls.append(float(np.mean([one.id in met.older for one, met in zip(found, matches, strict=True)])))
         what = f"{part:.0%} of the words changed: recall with a list, less that without one"
         about = {"articles": len(found), "without": recalls[0]}

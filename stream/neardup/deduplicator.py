@@ -348,12 +348,12 @@ class Deduplicator:
         return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
 
     def _added(self, chunk: list[Document], signed: Signed) -> list[Pair]:
-        pairs = match_step(self.matcher, signed.batch).pairs()
+        pairs = match_step(self.matcher, signed.batch, signed.rows).pairs()
         self._canaries.after(chunk, signed.batch, signed.refusals)
         return pairs
 
     def _probed(self, _: list[Document], signed: Signed) -> list[Pair]:
-        return match_step(self.matcher, signed.batch, add=False).pairs()
+        return self.matcher.match(signed.batch, add=False, rows=signed.rows).pairs()
 
     def _run(
         self, documents: Iterable[Document], signer: Signer,

@@ -106,7 +106,7 @@ def test_no_input_is_changed(case: Case) -> None:
     row.common(evidence, evidence, config.plan)
     matcher = Matcher(config)
     match_step(matcher, batch)
-    match_step(matcher, batch, add=False)
+    matcher.match(batch, add=False)
     assert same(watched, before)
     assert same(evidence, evidence_before)
 

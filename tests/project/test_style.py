@@ -59,6 +59,7 @@ ALLOWED = {
     "neardup.machine.stored": {"pathlib"},
     "neardup.kernel_folder": {"os", "os.environ", "pathlib", "sys"},
     "neardup": {"pathlib"},
+    "neardup.pairs.signing": {"id"},
     "neardup.pairs.values": {"id"},
 }
 # File -> what it uses of the compiler, outside of its room: documented interfaces only.

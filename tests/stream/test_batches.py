@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import Config, Document, Signer
-from neardup.pairs.batches import Batch, batch_items, concatenate, id_columns, make_batch, table_items
+from neardup.pairs.batches import Batch, concatenate, id_columns, make_batch, table_items
 from neardup.pairs.values import times_of
 from neardup.schemes.interface import fixed_evidence, regular_keys
 from neardup.window import NO_TIME
@@ -120,12 +120,3 @@ def test_batches_one_after_the_other_are_one_batch(sizes: list[int]) -> None:
 def test_regular_keys_start_where_each_item_does(count: int) -> None:
     """Also for items without a key: each item has a start and an end."""
     assert regular_keys(np.empty((4, count), np.uint64)).starts.tolist() == [0, count, 2 * count, 3 * count, 4 * count]
-
-
-def test_items_that_are_filled_again_have_the_times_of_their_batch() -> None:
-    """A batch that got other times, as by a clock of arrivals, shares its other columns with the one before."""
-    batch = batch_of(Document("a", "the text of a document", 1.0))
-    used = batch_items(batch, Config())
-    (later := np.array([7], np.int64)).flags.writeable = False
-    assert batch_items(batch, Config(), used).times is batch.times
-    assert batch_items(batch._replace(times=later), Config(), used).times.tolist() == [7]

@@ -48,7 +48,7 @@ def string_parts(string):
     """Address and number of the characters of the Python string at an address, the bytes of each, and whether all are
     ASCII (``int64``, 4 times).
 
-    A kernel that calls this holds the interpreter lock. Numba reads the strings that it is called with in this way.
+    The caller keeps the string, which never changes. Numba reads the strings that it is called with in this way.
     """
 
 

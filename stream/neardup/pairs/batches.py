@@ -321,36 +321,27 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads, added)
 
 
-def batch_items(batch: Batch, config: Config, used: Items | None = None) -> Items:
-    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys. ``used`` are items
-    that are no longer needed: their columns are filled again if they have the right length."""
+def batch_items(batch: Batch, config: Config) -> Items:
+    """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys."""
     if config.separate or not SCHEMES[config.scheme].banded:
         return table_items(batch, bucket_keys(batch, config))
-    items = _blank_items(batch, config.tuning.bands * len(batch.times), 0, used)
-    fill_banded(*banded(batch, config, items))
-    return items
-
-
-def banded(batch: Batch, config: Config, items: Items) -> tuple[Any, ...]:
-    """Return the arguments of ``fill_banded`` for items of the columns of a batch; none if they have other keys."""
     plan: Any = config.plan
-    is_banded = SCHEMES[config.scheme].banded and not config.separate
-    return (batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6]) if is_banded else ()
+    items = blank_items(batch, plan.tuning.bands * len(batch.times))
+    _fill_banded(batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6])
+    return items
 
 
 def table_items(batch: Batch, keys: Keys) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold: content and id come first, then the bucket
     keys."""
-    items = _blank_items(batch, len(keys.values), len(keys.payloads))
+    items = blank_items(batch, len(keys.values), len(keys.payloads))
     _fill_items(batch, keys, *items[:6])
     return items
 
 
-def _blank_items(batch: Batch, keys: int, payloads: int, used: Items | None = None) -> Items:
+def blank_items(batch: Batch, keys: int, payloads: int = 0) -> Items:
     """Return items with room for so many keys and payloads besides those of contents and ids."""
     n, (ids, id_starts, times, _, fixed, ragged, ragged_starts) = len(batch.times), batch
-    if used is not None and len(used.kinds) == n and len(used.keys) == KEYS * n + keys:
-        return Items._make((*used[:6], times, ids, id_starts, fixed, ragged, ragged_starts))
     return Items(
         np.empty(n, np.uint8), np.empty(KEYS * n + keys, np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64),
         np.empty(KEYS * n + payloads, np.uint64) if payloads else NO_PAYLOADS, np.empty(n, np.uint64), times, ids,
@@ -359,13 +350,18 @@ def _blank_items(batch: Batch, keys: int, payloads: int, used: Items | None = No
 
 
 @kernel("const Batch, u64[], u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)
-def fill_banded(batch, seeds, kinds, keys, starts, added, payloads, contents):
-    """Fill in the items of a batch whose keys are those of the bands of its fixed part."""
+def _fill_banded(batch, seeds, kinds, keys, starts, added, payloads, contents):
     starts[0] = 0
     for i in range(len(kinds)):
-        at = _begin_item(batch, i, kinds, keys, starts[i], payloads, contents)
-        put_keys(batch.fixed[i], seeds, keys[at : at + len(seeds)])
-        starts[i + 1], added[i] = at + len(seeds), KEYS + len(seeds)
+        put_banded(batch, i, seeds, kinds, keys, starts, added, payloads, contents)
+
+
+@inlined
+def put_banded(batch, i, seeds, kinds, keys, starts, added, payloads, contents):
+    """Fill in item i, whose keys are those of the bands of its fixed part; the start of its keys is known."""
+    at = _begin_item(batch, i, kinds, keys, starts[i], payloads, contents)
+    put_keys(batch.fixed[i], seeds, keys[at : at + len(seeds)])
+    starts[i + 1], added[i] = at + len(seeds), KEYS + len(seeds)
 
 
 @kernel("const Batch, Keys, u8[], u64[], i64[], i64[], u64[], u64[]", direct=True)

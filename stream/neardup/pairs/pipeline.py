@@ -98,23 +98,21 @@ class Matcher:
         shared = shared_limits(self._limits, self.shard.of)
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
-        self._own: StreamRows | None = None  # of the last call of ``slices``; and once they are read, to fill again
-        self._used: StreamRows | None = None
         self.step = step(self.table)
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
         self._separate = config.separate
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
-    def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
-        """Probe the table with each item, then add it; score the candidates; return the pairs."""
-        rows = self._rows(batch)
-        items = self._items(rows)
-        part = self._slice(rows, items, 0, probe, add)
+    def match(self, batch: Batch, *, probe: bool = True, add: bool = True, rows: StreamRows | None = None) -> Matches:
+        """Probe the table with each item, then add it; score the candidates; return the pairs. ``rows`` are those of
+        the batch, where they are known."""
+        rows = self.rows(batch) if rows is None else rows
+        items = rows.items if self.shard is WHOLE_STREAM else self.items(rows)
+        part = self.slice(rows, items, 0, probe, add)
         parts = [part.matches]
         while part.end != len(items.times):
-            part = self._slice(rows, items, part.end, probe, add)
+            part = self.slice(rows, items, part.end, probe, add)
             parts.append(part.matches)
-        self._used = rows if rows.again else None
         return parts[0] if len(parts) == 1 else joined(parts)
 
     def slices(
@@ -129,8 +127,7 @@ class Matcher:
         ``candidates_max``, and is matched when the caller asks for it. An empty batch is one slice. With ``leads`` a
         slice has those too. Without ``named`` pairs have no ids, unless the scheme finds what texts share.
         """
-        rows = self._rows(batch, removals, references)
-        self._own = rows if rows.again and removals is None else None
+        rows = self.rows(batch, references, removals)
         return self.slices_of(rows, probe=probe, add=add, candidates_max=candidates_max, leads=leads, named=named)
 
     def slices_of(
@@ -138,34 +135,32 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
-        items = self._items(rows)
+        items = self.items(rows)
         while True:
-            part = self._slice(rows, items, first, probe, add, candidates_max, leads, named)
+            part = self.slice(rows, items, first, probe, add, candidates_max, leads, named)
             yield part
             first = part.end
             if first == len(items.times):
-                if rows is self._own:
-                    self._used, self._own = rows, None
                 return
 
-    def _rows(
-        self, batch: Batch, removals: npt.NDArray[np.bool_] | None = None,
-        references: npt.NDArray[np.bool_] | None = None,
+    def rows(
+        self, batch: Batch, references: npt.NDArray[np.bool_] | None = None,
+        removals: npt.NDArray[np.bool_] | None = None,
     ) -> StreamRows:  # fmt: skip
-        """The rows of a batch, in the room of those of the last call; a call before its last slice makes its own."""
+        """The rows of a batch; those in ``removals`` and ``references`` as for ``slices``."""
         check_type(batch, Batch, "a matcher takes what a signer signed: signer.sign(documents).batch")
-        used, self._used = self._used, None
-        return stream_rows(batch, self.config, removals, references, used)
+        return stream_rows(batch, self.config, removals, references)
 
-    def _items(self, rows: StreamRows) -> Items:
+    def items(self, rows: StreamRows) -> Items:
+        """Rows as the table reads them."""
         shard = self.shard
         return rows.items if shard is WHOLE_STREAM else rows.items_of(shard, by_content=self.scheme.by_content)
 
-    def _slice(
-        self, rows: StreamRows, items: Items, first: int, probe: bool, add: bool,
+    def slice(
+        self, rows: StreamRows, items: Items, first: int, probe: bool = True, add: bool = True,
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
     ) -> Slice:  # fmt: skip
-        """The slice of rows from row ``first`` on; ``items`` are theirs."""
+        """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs."""
         shard, table = self.shard, self.table
         shared = shard.fewest(table.oldest) if shard.grown else shard.of, table.limits
         if shared != self._shared:
@@ -288,10 +283,10 @@ class Matcher:
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
 
-def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
+def match_step(matcher: Matcher, batch: Batch, rows: StreamRows | None = None) -> Matches:
     """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
-    with matcher.step if add else nullcontext():
-        return matcher.match(batch, add=add)
+    with matcher.step:
+        return matcher.match(batch, rows=rows)
 
 
 def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Slice]:

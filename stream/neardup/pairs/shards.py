@@ -18,18 +18,16 @@ Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 201
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
-from neardup.pairs import batches
 from neardup.pairs.batches import (
     CONTENT_HALF,
     MICROSECONDS,
     Batch,
-    banded,
     batch_items,
     id_hashes,
     row_keys,
@@ -153,14 +151,12 @@ def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uin
 
 class StreamRows(NamedTuple):
     """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), the items of a
-    table that holds them all, and which of them are compared with nothing (``bool[n]``; ``None``: none). ``again`` are
-    the arguments of ``fill_banded``, where it can fill in the items again."""
+    table that holds them all, and which of them are compared with nothing (``bool[n]``; ``None``: none)."""
 
     batch: Batch
     removals: npt.NDArray[np.bool_]
     items: Items
     references: npt.NDArray[np.bool_] | None = None
-    again: tuple[Any, ...] = ()
 
     def until(self, end: int) -> StreamRows:
         """Return the rows before row ``end``."""
@@ -178,18 +174,13 @@ class StreamRows(NamedTuple):
 
 def stream_rows(
     batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None,
-    references: npt.NDArray[np.bool_] | None = None, used: StreamRows | None = None,
+    references: npt.NDArray[np.bool_] | None = None,
 ) -> StreamRows:  # fmt: skip
     """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id, those in ``references``
-    (``bool[n]``) are compared with nothing. ``used`` are rows that are no longer needed, of a banded scheme: what they
-    have room for is filled in again."""
+    (``bool[n]``) are compared with nothing."""
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
-        if used is not None and used.batch is batch and used.references is references:
-            batches.fill_banded(*used.again)
-            return used
-        items = batch_items(batch, config, None if used is None else used.items)
-        return StreamRows(batch, np.zeros(batch.size, np.bool_), items, references, banded(batch, config, items))
+        return StreamRows(batch, np.zeros(batch.size, np.bool_), batch_items(batch, config), references)
     items = table_items(batch, row_keys(batch, removals, config))
     items.kinds[removals] = REMOVAL
     return StreamRows(batch, removals, items, references)

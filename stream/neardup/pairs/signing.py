@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,199 @@ import numpy.typing as npt
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.documents.ids import salts, separated_contents
 from neardup.errors import ConfigError
-from neardup.pairs.batches import FIXED_BYTES, Batch, bytes_of, make_batch, rows_of, select, sizes_of, sound_columns
+from neardup.features.texts.plain_words import PlainRules, SplitTables
+from neardup.features.texts.raw_texts import RawTexts
+from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_longer
+from neardup.machine.compile import kernel
+from neardup.machine.memory import Kept, put, reader_of
+from neardup.pairs.batches import (
+    FIXED_BYTES,
+    Batch,
+    blank_items,
+    bytes_of,
+    make_batch,
+    put_banded,
+    rows_of,
+    select,
+    sizes_of,
+    sound_columns,
+)
 from neardup.pairs.json_lines import Unread
-from neardup.pairs.values import PlainReader, Sheet, admitted, converted, held_documents, wrong_values
+from neardup.pairs.shards import StreamRows
+from neardup.pairs.values import LAYOUT, admitted, converted, read_plain, wrong_values
 from neardup.schemes.config import Config, checked
-from neardup.schemes.interface import select_ragged
+from neardup.schemes.interface import fixed_evidence, select_ragged
+from neardup.schemes.kinds.one_pass import KEPT_SHINGLES, Scratch, plain_scratch, sign_plain
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.banding import band_seeds
 
 # The C library of Linux returns freed memory to the system if more than twice the largest block that it ever mapped and
 # freed is free at the end of its heap. Then each chunk gets new pages for its buffers, which doubles the time. A signer
 # allocates and frees a block of this size: twice its size is more than the buffers of a chunk.
 _FREED_BYTES = 16 << 20
+# Room for the ids of a batch at first: bytes an id, and at least.
+_ID_BYTES, _IDS_BYTES_MIN = 64, 1024
+_NO_SEEDS = np.empty(0, np.uint64)
+
+
+class PlainColumns(NamedTuple):
+    """What is made of n plain documents. Read: times (``int64[n]``), where the texts are, the bytes of the ids one
+    after the other and where each begins. Signed: sketches and contents, and the first columns of ``Items``."""
+
+    times: npt.NDArray[np.int64]
+    texts: RawTexts
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+    fixed: Annotated[npt.NDArray[np.uint8], "[,]"]
+    contents: Annotated[npt.NDArray[np.uint64], "[,]"]
+    kinds: npt.NDArray[np.uint8]
+    keys: npt.NDArray[np.uint64]
+    key_starts: npt.NDArray[np.int64]
+    added: npt.NDArray[np.int64]
+    payloads: npt.NDArray[np.uint64]
+    item_contents: npt.NDArray[np.uint64]
+
+
+class _Plain(NamedTuple):
+    """What plain documents are read and signed with, and their columns."""
+
+    columns: PlainColumns
+    layout: Annotated[npt.NDArray[np.int64], "const"]
+    rules: PlainRules
+    tables: Annotated[SplitTables, "const"]
+    seeds: npt.NDArray[np.uint64]
+    scratch: Scratch
+
+
+_plain_at = reader_of(_Plain)
+
+
+@kernel("_Plain, i64", locked=True, direct=True)
+def _keep(plain, address):
+    put(plain, address)
+
+
+class Sheet:
+    """The columns of n plain documents, which belong to one call at a time.
+
+    ``rows`` are a read-only view of them as a table reads them, with more room for ids than those have; ``batch`` is
+    without it. Then how many documents there are, the bytes of their ids and the characters of all texts and of the
+    longest; ``documents`` are those that were read. If they are signed, characters are normalised, and there are so
+    many shingles, of a text ``fewest`` at least; that is 0 if they are not. Ids are full ids with separate collections.
+    """
+
+    __slots__ = (
+        "batch", "characters", "columns", "documents", "fewest", "id_bytes", "kept", "longest", "rows", "shingles",
+        "size",
+    )  # fmt: skip
+
+    def __init__(self, n: int, id_bytes: int, width: int, bands: int) -> None:
+        ids, id_starts = np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8), np.empty(n + 1, np.int64)
+        times, contents, fixed = np.empty(n, np.int64), np.empty((n, 2), np.uint64), np.empty((n, width), np.uint8)
+        views = ids.view(), id_starts.view(), times.view(), contents.view()
+        self.batch = make_batch(*views, fixed_evidence(fixed.view()))
+        items, texts = blank_items(self.batch, bands * n), RawTexts(*np.empty((3, n), np.int64))
+        self.rows = StreamRows(self.batch, np.zeros(n, np.bool_), items)
+        self.columns = PlainColumns(times, texts, ids, id_starts, fixed, contents, *items[:6])
+        self.documents: tuple[Document, ...] = ()
+        self.size, self.id_bytes = n, len(ids)
+        self.characters = self.longest = self.shingles = self.fewest = 0
+        self.kept = Kept[_Plain](_keep)
+
+
+class PlainReader:
+    """Reads plain documents with texts, and signs them, if they are ASCII. Threads may share one.
+
+    Args:
+        config: the settings.
+    """
+
+    def __init__(self, config: Config) -> None:
+        plan: Any = config.plan
+        rules = None if config.separate else SCHEMES[config.scheme].plain(plan)
+        self._rules = rules or PlainRules()
+        self._seeds = band_seeds(plan.tuning.bands, plan.seed) if rules else _NO_SEEDS
+        self._width, self._separate, self._characters_max = plan.width, config.separate, config.text_characters_max
+        self._idle, self._scratch = list[Sheet](), list[Scratch]()  # those that no call uses now
+
+    def read(self, documents: Sequence[Document]) -> Sheet | None:
+        """Return the columns of documents; ``None`` if one of them is not plain."""
+        rows = tuple(documents)  # whatever becomes of a list, these stay
+        longest = id_bytes = 0
+        while True:
+            sheet, scratch = self._room(len(rows), id_bytes, longest)
+            plain = sheet.kept
+            if plain.value is None or plain.value[5] is not scratch:
+                rules = self._rules
+                plain.renew(_Plain(sheet.columns, LAYOUT, rules, rules.tables, self._seeds, scratch))
+            id_bytes, sheet.characters, longest, sheet.shingles, fewest = _sign(
+                plain.address, id(rows), self._separate, self._characters_max
+            )
+            if len(scratch.shingles) <= KEPT_SHINGLES:
+                self._scratch.append(scratch)
+            if fewest >= 0:
+                break
+        if id_bytes < 0:
+            return None
+        if id_bytes != sheet.id_bytes:
+            whole = sheet.rows.batch
+            sheet.batch, sheet.id_bytes = _new_batch((whole[0][:id_bytes], *whole[1:])), id_bytes
+        sheet.documents, sheet.longest, sheet.fewest = rows, longest, fewest
+        return sheet
+
+    def _room(self, n: int, id_bytes: int, longest: int) -> tuple[Sheet, Scratch]:
+        """A sheet for so many documents and bytes of ids, and scratch for texts of so many characters, which no other
+        call has: those of an earlier call, if they have room."""
+        sheet = scratch = None
+        try:
+            sheet = self._idle.pop()
+            scratch = self._scratch.pop()
+        except IndexError:
+            pass
+        if sheet is None or sheet.size != n or len(sheet.columns.ids) < id_bytes:
+            sheet = Sheet(n, max(id_bytes, _ID_BYTES * n), self._width, len(self._seeds))
+        if scratch is None or len(scratch.shingles) < longest:
+            scratch = plain_scratch(self._rules, longest)
+        return sheet, scratch
+
+    def fill_again(self, sheet: Sheet) -> None:
+        """Take back a sheet that no one reads any more."""
+        self._idle.append(sheet)
+
+
+@kernel("i64, i64, bool, i64", direct=True)
+def _sign(plain, documents, separate, characters_max):
+    """Fill in the columns of the documents in the tuple at an address; sign them if all texts are ASCII and of at most
+    ``characters_max`` characters.
+
+    Returns the bytes of the ids, below 0 if a document is not plain; the characters of all texts and of the longest;
+    how many shingles they have, and the least number: 0 if they are not signed, -1 if there is no room for them.
+    """
+    columns, layout, rules, tables, seeds, scratch = _plain_at(plain)
+    id_bytes, characters, longest, all_ascii = read_plain(documents, layout, separate, columns)
+    signs = all_ascii and id_bytes >= 0 and rules.rows > 0 and longest <= characters_max
+    if id_bytes > len(columns.ids) or (signs and longest > len(scratch.shingles)):
+        return id_bytes, characters, longest, np.int64(0), np.int64(-1)
+    if not signs:
+        return id_bytes, characters, longest, np.int64(0), np.int64(0)
+    characters, shingles, fewest, columns.key_starts[0] = np.int64(0), np.int64(0), longest, 0
+    for i in range(len(columns.times)):
+        length, count = sign_plain(columns.texts, i, rules, tables, scratch, columns.fixed[i], columns.contents[i])
+        put_banded(
+            columns, i, seeds, columns.kinds, columns.keys, columns.key_starts, columns.added, columns.payloads,
+            columns.item_contents,
+        )  # fmt: skip
+        characters, shingles, fewest = characters + length, shingles + count, min(fewest, count)
+    return id_bytes, characters, longest, shingles, fewest
+
+
+def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
+    """Return plain documents with their texts found; texts that are longer than ``characters_max`` are refused."""
+    texts, documents = sheet.columns.texts, sheet.documents
+    held = HeldTexts(texts, {}, sheet.characters, documents)
+    if sheet.longest > characters_max:
+        held = without_longer(texts, characters_max, documents)
+    return HeldDocuments(documents, held)
 
 
 class Signed(NamedTuple):
@@ -35,8 +217,15 @@ class Signed(NamedTuple):
     shingles: int
     sheet: Sheet | None = None
 
+    @property
+    def rows(self) -> StreamRows | None:
+        """The rows of the batch, where they were made with it."""
+        sheet = self.sheet
+        return sheet.rows if sheet is not None and sheet.batch is self.batch else None
 
-_new_signed = partial(tuple.__new__, Signed)  # a call of ``Signed`` takes three times as long
+
+# Calls of the named tuples themselves take three times as long.
+_new_signed, _new_batch = partial(tuple.__new__, Signed), partial(tuple.__new__, Batch)
 
 
 class Signer:
@@ -58,9 +247,8 @@ class Signer:
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
         self._reads_texts = config.plan.kind == "text"
-        self._plain = PlainReader(config.plan.width, separate=config.separate)
+        self._plain = PlainReader(config)
         self._row_bytes = FIXED_BYTES + config.plan.width
-        self._sign_ascii = None if config.separate else self._scheme.plain(config.plan)
         self._characters_max = config.text_characters_max
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
 
@@ -73,23 +261,16 @@ class Signer:
         if type(documents) is not list and isinstance(documents, DocumentColumns):
             return self._sign_columns(documents)
         sheet = self._plain.read(documents) if self._reads_texts else None
-        if sheet is not None:
-            return self._sign_plain(sheet)
-        if unread is not None and isinstance(documents, list):
-            documents[:] = converted(documents, unread)
-            return self.sign(documents)
-        return self._sign_any(documents)
-
-    def _sign_plain(self, sheet: Sheet) -> Signed:
-        """The same for plain documents; if all texts are ASCII and usable, on their sheet."""
-        if self._sign_ascii is not None and sheet.is_ascii and sheet.longest <= self._characters_max:
-            shingles, characters, fewest = self._sign_ascii(sheet.read.texts, sheet.longest, sheet.signed)
-            if fewest and sheet.id_bytes + sheet.size * self._row_bytes <= self._item_bytes_max:
-                sheet.documents = ()
-                return _new_signed((sheet.batch, [], characters, shingles, sheet))
-        documents, batch = held_documents(sheet, self._characters_max), sheet.batch
-        sheet.documents = ()  # who keeps or sends what was signed keeps no texts
-        signed = self._sign_admitted(documents, Column(batch.ids, batch.id_starts), batch.times, {})
+        if sheet is None:
+            if unread is not None and isinstance(documents, list):
+                documents[:] = converted(documents, unread)
+                return self.sign(documents)
+            return self._sign_any(documents)
+        if sheet.fewest and sheet.id_bytes + sheet.size * self._row_bytes <= self._item_bytes_max:
+            sheet.documents = ()  # who keeps or sends what was signed keeps no texts
+            return _new_signed((sheet.batch, [], sheet.characters, sheet.shingles, sheet))
+        held, batch, sheet.documents = held_documents(sheet, self._characters_max), sheet.batch, ()
+        signed = self._sign_admitted(held, Column(batch.ids, batch.id_starts), batch.times, {})
         return signed._replace(sheet=sheet)
 
     @staticmethod

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from numbers import Real
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,26 +34,21 @@ from neardup.documents.document import (
 )
 from neardup.documents.ids import ID_BYTES_MAX, SEPARATOR, wrong_collection
 from neardup.errors import Reason
-from neardup.features.texts.raw_texts import RawTexts
-from neardup.features.texts.reading import HeldDocuments, HeldTexts, without_longer
-from neardup.machine.compile import inlined, kernel
+from neardup.machine.compile import inlined
 from neardup.machine.memory import bytes_at, floats_at, longs_at, string_parts
-from neardup.pairs.batches import MICROSECONDS, Batch, id_column, known_times, make_batch, microseconds_of
+from neardup.pairs.batches import MICROSECONDS, Batch, id_column, known_times, microseconds_of
 from neardup.pairs.json_lines import OF_RECORDS, OF_TEXTS, Unread, event_seconds, unread_time
-from neardup.schemes.interface import SignedColumns, fixed_evidence
 from neardup.window import NO_TIME
 
 # Where CPython keeps what is read of an object, in bytes from its address: its type, the number of a float, the first
 # item of a tuple. Then the addresses of three types, and of ``None``.
-_LAYOUT = np.array(
+LAYOUT = np.array(
     [object.__basicsize__ - 8, float.__basicsize__ - 8, tuple.__basicsize__, *map(id, (Document, str, float, None))],
     np.int64,
 )
 _POINTER_BYTES = 8
 _ID, _TEXT, _TIMESTAMP, _COLLECTION = map(Document._fields.index, ("id", "text", "timestamp", "collection"))
 _SEPARATOR = np.uint8(ord(SEPARATOR))
-# Room for the ids of a batch at first: bytes an id, and at least.
-_ID_BYTES, _IDS_BYTES_MIN = 64, 1024
 
 
 # Why a time counts as none, where that is no reason to refuse a value (``undated``: of items of feeds) -> its sentence.
@@ -239,87 +234,10 @@ def without_future(batch: Batch, now_seconds: float, unread: Unread) -> Batch:
     return batch._replace(times=times)
 
 
-class _Columns(NamedTuple):
-    """What is read of n documents: their times (``int64[n]``), where the texts are, the bytes of the ids one after the
-    other, and where each begins (``int64[n + 1]``)."""
-
-    times: npt.NDArray[np.int64]
-    texts: RawTexts
-    ids: npt.NDArray[np.uint8]
-    id_starts: npt.NDArray[np.int64]
-
-
-class Sheet:
-    """The columns of n plain documents, which belong to one call at a time.
-
-    ``read`` is what a reader fills in, ``signed`` what a scheme may fill in: sketches of ``width`` bytes, contents,
-    numbers of shingles. ``batch`` is a read-only view of both, if the scheme did. With them ``size`` (n), the bytes of
-    the ids, the documents themselves, the characters of all texts and of the longest, and whether all are ASCII. The
-    ids are full ids with ``separate``.
-    """
-
-    __slots__ = ("batch", "characters", "documents", "id_bytes", "is_ascii", "longest", "read", "signed", "size")
-
-    def __init__(self, n: int, id_bytes: int, width: int) -> None:
-        texts, ids = RawTexts(*np.empty((3, n), np.int64)), np.empty(max(id_bytes, _IDS_BYTES_MIN), np.uint8)
-        self.read = _Columns(np.empty(n, np.int64), texts, ids, np.empty(n + 1, np.int64))
-        fixed, contents, counts = np.empty((n, width), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
-        self.signed: SignedColumns = (fixed, contents, counts)
-        views = ids.view(), self.read.id_starts.view(), self.read.times.view(), contents.view()
-        self.batch = make_batch(*views, fixed_evidence(fixed.view()))
-        self.documents: tuple[Document, ...] = ()
-        self.size, self.id_bytes, self.characters, self.longest, self.is_ascii = n, len(ids), 0, 0, True
-
-
-class PlainReader:
-    """Reads plain documents with texts. Threads may share one.
-
-    Args:
-        width: bytes of a sketch.
-        separate: documents may have collections.
-    """
-
-    def __init__(self, width: int, *, separate: bool) -> None:
-        self._width, self._separate = width, separate
-        self._idle: list[Sheet] = []  # those that no call uses now
-
-    def read(self, documents: Sequence[Document]) -> Sheet | None:
-        """Return the columns of documents; ``None`` if one of them is not plain."""
-        rows = tuple(documents)  # whatever becomes of a list, these stay
-        try:
-            sheet = self._idle.pop()
-        except IndexError:
-            sheet = Sheet(len(rows), _ID_BYTES * len(rows), self._width)
-        if len(rows) != sheet.size:
-            sheet = Sheet(len(rows), _ID_BYTES * len(rows), self._width)
-        id_bytes, characters, longest, is_ascii = _read(id(rows), _LAYOUT, self._separate, sheet.read)
-        if id_bytes != sheet.id_bytes:
-            if id_bytes < 0:
-                return None
-            if id_bytes > len(sheet.read.ids):
-                sheet = Sheet(len(rows), id_bytes, self._width)
-                _read(id(rows), _LAYOUT, self._separate, sheet.read)
-            (ids := sheet.read.ids[:id_bytes]).setflags(write=False)
-            sheet.batch, sheet.id_bytes = Batch(ids, *sheet.batch[1:]), id_bytes
-        sheet.documents, sheet.characters, sheet.longest, sheet.is_ascii = rows, characters, longest, is_ascii
-        return sheet
-
-    def fill_again(self, sheet: Sheet) -> None:
-        """Take back a sheet that no one reads any more."""
-        self._idle.append(sheet)
-
-
-def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
-    """Return plain documents with their texts found; texts that are longer than ``characters_max`` are refused."""
-    held = HeldTexts(sheet.read.texts, {}, sheet.characters, sheet.documents)
-    if sheet.longest > characters_max:
-        held = without_longer(sheet.read.texts, characters_max, sheet.documents)
-    return HeldDocuments(sheet.documents, held)
-
-
-@kernel("i64, const i64[], bool, _Columns", locked=True, direct=True)
-def _read(rows, layout, separate, columns):
-    """Fill in the columns of the documents in the tuple at an address.
+@inlined
+def read_plain(rows, layout, separate, columns):
+    """Fill in the times, texts and ids of the documents in the tuple at an address; ``layout`` is ``LAYOUT``. It reads
+    what never changes, of objects that the caller keeps: so it needs no interpreter lock.
 
     Returns the bytes of the ids, of which those are written that have room, the characters of all texts, and of the
     longest, and whether all texts are ASCII; -1 for the bytes if a document is not plain.

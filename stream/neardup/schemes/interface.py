@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document, Features
 from neardup.features.texts.normalize import CodePoints
-from neardup.features.texts.raw_texts import RawTexts
+from neardup.features.texts.plain_words import PlainRules
 from neardup.features.texts.reading import HeldTexts
 from neardup.machine.compile import kernel
 from neardup.machine.lanes import copy_range
@@ -28,11 +28,6 @@ from neardup.schemes.theory.tuning import Tuning
 from neardup.window import BandTable
 
 Starts = npt.NDArray[np.int64]
-# Sketches (``uint8[n, width]``), content hashes (``uint64[n, 2]``) and numbers of features (``int64[n]``).
-SignedColumns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]]
-# Signs n plain texts, of which the longest has so many characters, and fills in their columns. Returns the sums of the
-# numbers of features and of characters, and the least number of features.
-SignPlain = Callable[[RawTexts, int, SignedColumns], tuple[int, int, int]]
 
 
 class Reading(NamedTuple):
@@ -233,8 +228,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     sign: Callable[[Scheme[Any], Sequence[Document], PlanT], Signing] = sign_features
     # ``common`` of documents of a table and of items of a batch, where they are; of a plan it cannot do that for: None
     common_in: Callable[[BandTable, Starts, Evidence, npt.NDArray[np.int32], PlanT], Common | None] = nothing
-    # the function that does what ``sign`` does for plain texts, where Python has them; None for a plan that has none
-    plain: Callable[[PlanT], SignPlain | None] = nothing
+    # how one permutation signs plain texts, where Python has them, as ``sign`` does; None: it does not
+    plain: Callable[[PlanT], PlainRules | None] = nothing
     # a document without an id made from a text: texts that are nearly the same make near-duplicates
     sample: Callable[[str, PlanT], Document] = lambda text, plan: Document("", text)
     # settings that together use every kernel of the scheme; with each of them, near-duplicate samples are pairs

@@ -120,31 +120,32 @@ class BandTable:
         )  # fmt: skip
         self.room = np.empty(width, np.uint8)  # for the fixed part of an item that lies on two pages
         self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
-        self._kept = Kept[views.Table](views.keep_table)
+        self._kept, self._items = Kept[views.Table](views.keep_table), Kept[Items](views.keep_items)
         self._epoch, self._base = 1, 0
         self._is_open, self._before = False, state.copy()
+        self._begins = False  # whether the step that is open has changed nothing yet
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
         self._room = np.zeros(4, np.int64)  # the ends of slots, postings, bytes and links for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next, self._sweep_after = 0, _SWEEP_POSTINGS  # which segment is rebuilt next, and from when on
-        # The oldest slot in the window, and the number of the next: slots are numbered in order of arrival, from 0.
-        self.oldest = self.slot_end = 0
+        # The oldest slot in the window, and the numbers of the next slot and posting, which count those ever added:
+        # both are numbered in order of arrival, from 0. Each item has a posting of its content and one of its id.
+        self.oldest = self.slot_end = self.posting_end = 0
 
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
-        self._is_open, self._base = True, self._released[1]
-        end = step.begin(self.store.state, self._work.journal.counts, self._before)
-        if end > self._sweep_after:
-            self._sweep(end)
+        self._is_open, self._begins, self._base = True, True, self._released[1]
+        if self.posting_end > self._sweep_after:
+            self._sweep(self.posting_end)
         if self._rarity is not None:
             self._rarity.begin()
 
     def commit(self) -> None:
         """Close the step and give back the pages of what has left the window."""
         assert self._is_open, "no step is open"
-        self._is_open = False
+        self._is_open = self._begins = False
         if self._rarity is not None:
             self._rarity.commit()
         oldest = self.oldest
@@ -160,11 +161,12 @@ class BandTable:
     def undo(self) -> None:
         """Close the step and restore the table as it was at ``begin``."""
         assert self._is_open, "no step is open"
-        step.undo(self.store, self._work.journal, self._base)
-        self._work.found.length[0] = 0  # an exception may have left candidates
-        self.store.state[:] = self._before
-        self.oldest, self.slot_end = self._before[[OLDEST, SLOT_END]].tolist()
-        self._is_open = False
+        if not self._begins:
+            step.undo(self.store, self._work.journal, self._base)
+            self._work.found.length[0] = 0  # an exception may have left candidates
+            self.store.state[:] = self._before
+            self.oldest, self.slot_end, self.posting_end = self._before[[OLDEST, SLOT_END, POSTING_END]].tolist()
+        self._is_open = self._begins = False
         if self._rarity is not None:
             self._rarity.undo()
 
@@ -193,11 +195,13 @@ class BandTable:
             self._epoch = 1
         epoch, self._epoch = self._epoch, self._epoch + n  # if the run fails, the next batch must not read its marks
         done: list[Candidates] = []
-        left, asked, limits = candidates_max, -1, limits or self.limits
+        left, asked, limits, at = candidates_max, -1, limits or self.limits, self.items_at(items)
         while left > 0:
-            first, why, segment, found, self.oldest, self.slot_end = step.run(
-                self.at(limits), items, self._room, first, probe, add, epoch, self._base, left, settled, self._is_shard
-            )
+            first, why, segment, found, self.oldest, self.slot_end, self.posting_end = step.run(
+                self.at(limits), at, self._room, first, probe, add, epoch, self._base, left, settled,
+                self._is_shard, self._begins,
+            )  # fmt: skip
+            self._begins = False
             if why == FINISHED:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]
@@ -223,8 +227,14 @@ class BandTable:
         """The address of the table (``views.Table``) with these limits, for a kernel that is called now."""
         kept, table = self._kept, self._kept.value
         if table is None or table[0] is not self.store or table[1] is not limits or table[2] is not self._work:
-            kept.renew(views.Table(self.store, limits, self._work))
+            kept.renew(views.Table(self.store, limits, self._work, self._before))
         return kept.address
+
+    def items_at(self, items: Items) -> int:
+        """The address of items, for kernels that are called before those of others are asked for."""
+        if self._items.value is not items:
+            self._items.renew(items)
+        return self._items.address
 
     def remove(self, items: Items) -> int:
         """Remove every live version of the ids in ``items`` (their keys: content, id); returns how many."""
@@ -287,11 +297,6 @@ class BandTable:
     def count_missed(self, missed: npt.NDArray[np.float64], lone: int) -> None:
         """Count pairs that limits are expected to cost, and the documents that may lack all of theirs."""
         count_missed(self.store.state, missed, lone)
-
-    @property
-    def posting_end(self) -> int:
-        """How many postings were ever added, postings of contents and ids included."""
-        return int(self.store.state[POSTING_END])
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""

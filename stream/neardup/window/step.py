@@ -72,7 +72,7 @@ from neardup.window.counters import (
     VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
-from neardup.window.views import lacks_room, table_at
+from neardup.window.views import items_at, lacks_room, table_at
 from neardup.window.walks import probe, unlink
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -80,30 +80,27 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 AHEAD = 2
 
 
-@kernel("i64[], i64[], i64[]", locked=True, direct=True)
-def begin(state, counts, before):
-    """Keep the state of a table as it is before a step, and empty the journal; return the end of the postings."""
-    for i in range(len(state)):
-        before[i] = state[i]
-    counts[:CHANGES] = 0
-    return state[POSTING_END]
-
-
-@kernel("i64, const Items, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
-def run(table, items, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
-    """Process items from ``first`` on, in the ``Table`` at an address, until ``work.found`` holds ``candidates_max``
-    candidates; ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why the
-    loop stopped, the segment of the heads that is full (``NONE``: no segment), how many candidates it found, the oldest
-    slot and the end of the slots.
+@kernel("i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool, bool", direct=True)
+def run(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard, begins):
+    """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; the ``Table`` and the
+    ``Items`` are at addresses. If it ``begins`` a step, keep the state before it, and empty the journal.
+    ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop
+    stopped, the segment of the heads that is full (``NONE``: no segment), how many candidates it found, the oldest
+    slot, and the ends of slots and postings.
     """
-    store, limits, work = table_at(table)
+    (store, limits, work, before), items = table_at(table), items_at(rows)
+    if begins:
+        for i in range(len(store.state)):
+            before[i] = store.state[i]
+        work.journal.counts[:CHANGES] = 0
     options = StepOptions(
         probe, add, np.uint32(epoch), base, candidates_max, settled, is_shard, room[0], room[1], room[2], room[3]
     )
     at, why, segment = first, NO_ROOM, NONE
     if not lacks_room(store, items, first, options, work.scratch):
         at, why, segment = step_on(store, limits, items, work, first, base, options)
-    return at, why, segment, work.found.length[0], store.state[OLDEST], store.state[SLOT_END]
+    state = store.state
+    return at, why, segment, work.found.length[0], state[OLDEST], state[SLOT_END], state[POSTING_END]
 
 
 @inlined

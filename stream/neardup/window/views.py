@@ -20,6 +20,7 @@ from neardup.window.chains import (
     OWN,
     REMOVAL,
     UNTIMED,
+    Items,
     Store,
     Work,
     byte_index,
@@ -36,20 +37,27 @@ ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Table(NamedTuple):
-    """What ``run`` reads and writes of a table, besides its items."""
+    """What ``run`` reads and writes of a table, besides its items; ``before``: its state before the step."""
 
     store: Store
     limits: Limits
     work: Work
+    before: npt.NDArray[np.int64]
 
 
-table_at = reader_of(Table)
+table_at, items_at = reader_of(Table), reader_of(Items, const=True)
 
 
 @kernel("Table, i64", locked=True, direct=True)
 def keep_table(table, address):
     """Write a table for ``table_at``."""
     put(table, address)
+
+
+@kernel("const Items, i64", locked=True, direct=True)
+def keep_items(items, address):
+    """Write items for ``items_at``."""
+    put(items, address)
 
 
 def slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
@@ -108,7 +116,7 @@ def firsts(store, base):
 @kernel("i64, const i64[], i64[,]", locked=True, direct=True)
 def id_bounds(table, slots, out):
     """Fill in where the id of each slot of the ``Table`` at an address begins and ends in ``store.bytes``."""
-    store, _, _ = table_at(table)
+    store, _, _, _ = table_at(table)
     for n in range(len(slots)):
         put_bounds(store, slot_index(store, slots[n]), out, n)
 
@@ -137,7 +145,7 @@ def time_at(store, index):
 def name_pairs(table, slots, items, id_starts, times, bounds, older, newer):
     """Fill in, of pairs of a slot of the ``Table`` at an address and an item of a batch, where both ids begin and end
     (the slot's in ``store.bytes``) and their event times; returns how many items have the earlier time."""
-    store, _, _ = table_at(table)
+    store, _, _, _ = table_at(table)
     turned = 0
     for n in range(len(slots)):
         index, item = slot_index(store, slots[n]), items[n]

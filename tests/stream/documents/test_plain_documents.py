@@ -11,7 +11,9 @@ import pytest
 
 from neardup import Config, Document, Signer
 from neardup.features.texts.reading import raw_texts_of
-from neardup.pairs.values import PlainReader, admitted, held_documents
+from neardup.pairs.shards import stream_rows
+from neardup.pairs.signing import PlainReader, held_documents
+from neardup.pairs.values import admitted
 
 TEXTS = ["plain", "", "\u0434\u0432\u0430", "n\u00e9", "\U0001f600 smile", "\ud800", "x" * 3000]
 TIMES = [None, 1_767_225_600.25, -0.5, math.nan, 4e12]
@@ -21,12 +23,16 @@ def documents(count: int, **more: Any) -> list[Document]:
     return [Document(f"id {n}", TEXTS[n % len(TEXTS)], TIMES[n % len(TIMES)], **more) for n in range(count)]
 
 
+def reader_of(separate: bool) -> PlainReader:
+    return PlainReader(Config(collection_field="collection" if separate else None))
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 500])
 @pytest.mark.parametrize("separate", [False, True])
 def test_plain_documents_are_read_as_any_are(count: int, separate: bool) -> None:
     """Ids, times and the places of texts are equal, with collections too."""
     given = documents(count) + documents(count, **({"collection": "news"} if separate else {}))
-    sheet = PlainReader(8, separate=separate).read(given)
+    sheet = reader_of(separate).read(given)
     assert sheet is not None
     ids, times, refused = admitted(given, separate=separate)
     assert not refused
@@ -41,7 +47,7 @@ def test_plain_documents_are_read_as_any_are(count: int, separate: bool) -> None
 def test_long_ids_have_room() -> None:
     """Ids of up to 1,024 bytes are read, however many there are; a longer one is not plain."""
     given = [Document(str(n).zfill(1024), "text") for n in range(300)]
-    reader = PlainReader(8, separate=False)
+    reader = reader_of(False)
     assert reader.read([Document("x" * 1025, "text")]) is None
     sheet = reader.read(given)
     assert sheet is not None
@@ -69,7 +75,7 @@ class _Named(Document):
 )  # fmt: skip
 def test_what_is_not_plain_is_read_otherwise(odd: Any) -> None:
     """Alone and behind plain ones; and the plain ones are signed as without it."""
-    reader = PlainReader(8, separate=False)
+    reader = reader_of(False)
     assert reader.read([odd]) is None
     assert reader.read([Document("b", "text"), odd]) is None
     if isinstance(odd, Document):
@@ -83,12 +89,13 @@ def test_what_is_not_plain_is_read_otherwise(odd: Any) -> None:
 @pytest.mark.parametrize("odd", ["\u00e9", "a\x1fb", 5])
 def test_a_collection_that_is_not_plain_is_read_otherwise(odd: Any) -> None:
     """What is not ASCII, holds the character that ends a collection, or is no string."""
-    reader = PlainReader(8, separate=True)
+    reader = reader_of(True)
     assert reader.read([Document("a", "text", collection="news")]) is not None
     around, room = np.zeros(3 << 12, np.uint8), slice(1 << 12, (1 << 12) + 1024)
     sheet = reader.read([Document("a", "text")])
     assert sheet is not None
-    sheet.read = sheet.read._replace(ids=around[room])
+    sheet.columns = sheet.columns._replace(ids=around[room])
+    sheet.kept.value = None
     reader.fill_again(sheet)
     assert reader.read([Document("a", "text", collection=odd)]) is None
     assert not around[: room.start].any(), "written before the ids"
@@ -103,6 +110,23 @@ def test_a_batch_stays_as_it_is_when_the_next_one_is_signed() -> None:
     with ThreadPoolExecutor(4) as threads:
         signed = list(threads.map(signer.sign, given * 20))
     assert [[column.tolist() for column in one.batch] for one in signed] == apart * 20
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_rows_that_a_signer_makes_are_those_of_the_batch(count: int) -> None:
+    """Also where ids of another length follow, and where the times of the batch change, which then has none."""
+    signer = Signer(Config())
+    for length in (1, 400, 1500, 7):
+        signed = signer.sign(
+            [Document(f"{n}".zfill(length // 2), f"text {n} of {length}", 1.5 * n) for n in range(count)]
+        )
+        made, expected = signed.rows, stream_rows(signed.batch, Config())
+        assert made is not None
+        for one, other in zip(made.items, expected.items, strict=True):
+            assert one[: len(other)].tolist() == other.tolist()
+        assert made.batch.ids_at(np.arange(count)) == signed.batch.ids_at(np.arange(count))
+        assert signed._replace(batch=signed.batch._replace(times=signed.batch.times + 1)).rows is None
+        signer.fill_again(signed)
 
 
 def test_what_is_given_back_is_filled_again() -> None:

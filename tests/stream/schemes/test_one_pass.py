@@ -14,11 +14,11 @@ from reference import content, one_permutation
 
 from neardup import Config, Document, Signer
 from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
-from neardup.features.texts.raw_texts import raw_texts
 from neardup.features.texts.shingles import chars, words
+from neardup.pairs import signing
+from neardup.pairs.signing import PlainReader
 from neardup.schemes.interface import sign_features
-from neardup.schemes.kinds import one_pass
-from neardup.schemes.kinds.one_pass import SignedTexts, plain_signer, sign_chars, sign_words
+from neardup.schemes.kinds.one_pass import SignedTexts, plain_rules, sign_chars, sign_words
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import sketch
 
@@ -101,28 +101,29 @@ def test_long_texts_are_signed_by_the_definition(kind: str, name: str, k: int) -
 def test_plain_texts_are_normalised_on_the_way(kind: str, steps: tuple[str, ...]) -> None:
     """ASCII texts where Python has them are signed as their code points are, with each step on or off."""
     texts = ["A", "  Two\tWORDS \n", LONG["prose"].title(), "x" * 5_000, prose(700).upper()]
-    form, longest = NormalForm.of(steps), max(map(len, texts))
+    form = NormalForm.of(steps)
     codes = code_points(texts, form)
     expected = SIGN[kind][0](codes, 3, 64, 24, 7, 16)  # type: ignore[operator]
-    out = np.empty((5, 48), np.uint8), np.empty((5, 2), np.uint64), np.empty(5, np.int64)
-    sums = plain_signer(kind, form, 3, 64, 24, 7)(raw_texts(texts), longest, out)
-    assert sums == (expected.shingles, expected.characters, expected.fewest)
-    for one, other in zip(out, expected[:3], strict=True):
+    reader = PlainReader(Config())
+    reader._rules, reader._width = plain_rules(kind, form, 3, 64, 24, 7), 48
+    sheet = reader.read([Document("", text) for text in texts])
+    assert sheet is not None
+    assert (sheet.shingles, sheet.characters, sheet.fewest) == (expected.shingles, expected.characters, expected.fewest)
+    for one, other in zip((sheet.batch.fixed, sheet.batch.contents), expected[:2], strict=True):
         assert np.array_equal(one, other)
 
 
 def test_a_call_that_comes_while_a_signer_signs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler of a signal may sign with the same signer, between what is kept for the kernel and the kernel."""
-    signer, real, left = Signer(Config()), one_pass._plain_of, [Document("b", prose(20, seed=2))]
+    signer, real, left = Signer(Config()), signing._sign, [Document("b", prose(20, seed=2))]
     expected = signer.sign([Document("a", prose(20))]).batch.fixed.copy()
 
     def interrupted(*given: object) -> object:
-        plain = real(*given)  # type: ignore[arg-type]
         if left:
             signer.sign([left.pop()])
-        return plain
+        return real(*given)
 
-    monkeypatch.setattr(one_pass, "_plain_of", interrupted)
+    monkeypatch.setattr(signing, "_sign", interrupted)
     assert np.array_equal(signer.sign([Document("a", prose(20))]).batch.fixed, expected)
     assert not left
 

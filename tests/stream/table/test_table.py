@@ -53,7 +53,7 @@ def jump(table: BandTable, state: dict[int, int]) -> None:
         (table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END), (table._links, LINK_END)
     ):  # fmt: skip
         pages._first = pages._next = state.get(index, 0) >> pages.page_bits
-    table._base = state.get(POSTING_END, 0)
+    table._base = table.posting_end = state.get(POSTING_END, 0)
     table._released = state.get(OLDEST, 0), table._base
 
 

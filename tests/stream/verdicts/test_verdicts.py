@@ -12,11 +12,11 @@ from verdict_model import Compared, Decision, Event, VerdictModel
 
 from neardup.machine.kernels.hashing import GOLDEN, mix64
 from neardup.stories.verdicts import records
-from neardup.stories.verdicts.decisions import Decisions, Found
+from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import new_verdicts
 from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import STORY_BYTES
-from neardup.stories.verdicts.row_columns import GONE, VerdictLimits
+from neardup.stories.verdicts.row_columns import GONE, Found, VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, Arrivals
 from neardup.window import NO_WINDOW
 

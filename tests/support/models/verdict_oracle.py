@@ -24,12 +24,10 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import Decider, verdict_limits
-from neardup.stories.verdicts.decisions import NOTHING_FOUND
 from neardup.stories.verdicts.fields import NOTHING_NEW, verdicts_of
 from neardup.stories.verdicts.records import STORY_BYTES
-from neardup.stories.verdicts.row_columns import VerdictLimits
-from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL
-from neardup.stories.verdicts.rule import arrivals_of as columns_of
+from neardup.stories.verdicts.row_columns import NOTHING_FOUND, VerdictLimits
+from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL, arrival_of
 from neardup.stories.verdicts.stories import HOLDS
 from neardup_workers.outside.topics.links import SIMILARITY_STEPS, decode_links
 from neardup_workers.outside.topics.places import place_name
@@ -183,8 +181,8 @@ def _judged(decider: Decider, row: SignedRows) -> Verdict:
             offset = decider._offset()
             matcher.remove(batch.ids.tobytes())
             matcher.match(batch, probe=False)
-            rows, arrivals = columns_of(np.ones(1, np.bool_), decider.places, batch)
-            verdicts = decisions.decide(arrivals, NOTHING_FOUND, decider._compare(batch, rows, offset))
+            compare = decider._compare(batch, np.zeros(1, np.int64), offset)
+            verdicts = decisions.decide(arrival_of(batch, decider.places), NOTHING_FOUND, compare)
             decider._places += 1
             originals = decider._original_ids(verdicts)
     else:

@@ -53,7 +53,7 @@ _CASE = np.uint8(0x20)
 _ONE, _TWO, _LANES = np.uint64(1), np.uint64(2), np.uint64(LANES)
 
 
-class WordTables(NamedTuple):
+class SplitTables(NamedTuple):
     """The tables of ``word_hashes``: the entry and the group of every code point (``uint8[0x110000]`` each), and the
     powers of the base and of its inverse from 0 on (``uint64[block]`` each). All are read-only."""
 
@@ -74,7 +74,7 @@ class WordScratch(NamedTuple):
 
 
 @functools.cache
-def word_tables() -> WordTables:
+def word_tables() -> SplitTables:
     """The tables, built at the first call."""
     groups = np.full(256, _OTHER, np.uint8)
     groups[list(HARD_ENTRIES)] = _HARD
@@ -84,10 +84,32 @@ def word_tables() -> WordTables:
     groups[list(LETTER_BRIDGES)] |= _JOINS_LETTERS
     groups[list(NUMBER_BRIDGES)] |= _JOINS_DIGITS
     inverse = pow(int(BASE), -1, 1 << 64)
-    tables = WordTables(word_table(), groups[word_table()], _powers(int(BASE)), _powers(inverse))
+    tables = SplitTables(word_table(), groups[word_table()], _powers(int(BASE)), _powers(inverse))
     for table in tables:
         table.flags.writeable = False
     return tables
+
+
+class PlainRules(NamedTuple):
+    """How plain texts are signed: by words or by characters, after which steps of normalising, the length and the mask
+    of a shingle, the seed, and how many rows; 0 rows: they are not signed so."""
+
+    by_words: bool = False
+    case: bool = False
+    space: bool = False
+    k: int = 0
+    mask: np.uint64 = np.uint64(0)
+    seed: np.uint64 = np.uint64(0)
+    rows: int = 0
+
+    @property
+    def tables(self) -> SplitTables:
+        """The tables that split texts into words; empty where nothing is split."""
+        return word_tables() if self.by_words else _NO_TABLES
+
+
+_NO_BYTES, _NO_POWERS = np.empty(0, np.uint8), np.empty(0, np.uint64)
+_NO_TABLES = SplitTables(_NO_BYTES, _NO_BYTES, _NO_POWERS, _NO_POWERS)
 
 
 def word_scratch() -> WordScratch:

@@ -200,7 +200,7 @@ def _grams(codes, k, by_script, scratch, values, starts):
         starts[i + 1] = at + count
 
 
-@kernel("CodePoints, i64, const plain_words.WordTables, WordScratch, const u64[], u64[], GramScratch, u64[], i64[]")
+@kernel("CodePoints, i64, const plain_words.SplitTables, WordScratch, const u64[], u64[], GramScratch, u64[], i64[]")
 def _words(codes, k, tables, block, stops, tokens, scratch, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Annotated, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.features.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold_narrow
-from neardup.features.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
-from neardup.features.texts.raw_texts import RawTexts
+from neardup.features.texts.plain_words import PlainRules, WordScratch, word_hashes, word_scratch, word_tables
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import bag_hash, bag_term
-from neardup.machine.memory import Kept, bytes_at, put, reader_of
-from neardup.schemes.interface import SignedColumns, SignPlain
+from neardup.machine.memory import bytes_at
 from neardup.schemes.signatures import INFINITY
 from neardup.schemes.signatures.one_permutation import (
     RowScratch,
@@ -36,10 +34,8 @@ from neardup.schemes.signatures.one_permutation import (
     sign_short,
 )
 
-# Room for shingles that a thread keeps, at least and at most: 64 kB to 1 MB.
-_LEAST_SHINGLES, _KEPT_SHINGLES = 1 << 12, 1 << 16
-# A thread keeps the columns of a call with more documents for no later one.
-_KEPT_ROWS = 1 << 11
+# Room for shingles that is kept for a later call, at least and at most: 64 kB to 1 MB.
+_LEAST_SHINGLES, KEPT_SHINGLES = 1 << 12, 1 << 16
 _BYTE, _BYTE_BITS = np.uint64(0xFF), np.uint64(8)
 
 
@@ -58,9 +54,9 @@ class SignedTexts(NamedTuple):
     fewest: int
 
 
-class _Scratch(NamedTuple):
+class Scratch(NamedTuple):
     """The arrays that the kernels write: ``row`` is the signature of a text; ``text`` (``uint8``), ``shingles`` and
-    ``tokens`` (``uint64``) have room for the longest text."""
+    ``tokens`` (``uint64``) have room for the longest text; ``words`` is for a block of them."""
 
     grams: GramScratch
     rows: RowScratch
@@ -68,13 +64,7 @@ class _Scratch(NamedTuple):
     text: npt.NDArray[np.uint8]
     shingles: npt.NDArray[np.uint64]
     tokens: npt.NDArray[np.uint64]
-
-
-class _WordRules(NamedTuple):
-    """The tables and scratch that split texts into words."""
-
-    tables: Annotated[WordTables, "const"]
-    block: WordScratch
+    words: WordScratch
 
 
 def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
@@ -87,105 +77,50 @@ def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketc
 def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int, sketch_bits: int) -> SignedTexts:
     """Sign texts by k consecutive words, in the same way."""
     out, scratch = _columns(len(codes.starts), rows, sketch_bits), _scratch_of(("words", k, rows), codes.longest)
-    rules = _WordRules(word_tables(), _kept.words)
-    return SignedTexts(*out, *_sign_words(codes, k, *_numbers(bits, seed), rules, scratch, *out))
+    return SignedTexts(*out, *_sign_words(codes, k, *_numbers(bits, seed), word_tables(), scratch, *out))
 
 
-def plain_signer(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed: int) -> SignPlain:
-    """Return the function that signs ASCII texts where Python has them, as ``sign_chars`` or ``sign_words`` sign their
-    code points; they are normalised on the way."""
-    numbers, key = (form.fold_case, form.fold_space, k, *_numbers(bits, seed)), (unit, k, rows)
-    last = _LastPlain()
-
-    def of_chars(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        plain = _plain_of(last, key, numbers, texts, longest, out)
-        signed: tuple[int, int, int] = _sign_plain(plain.address, longest)
-        _keep_last(last, plain, longest, len(out[2]))
-        return signed
-
-    def of_words(texts: RawTexts, longest: int, out: SignedColumns) -> tuple[int, int, int]:
-        plain, rules = _plain_of(last, key, numbers, texts, longest, out), _WordRules(word_tables(), _kept.words)
-        signed: tuple[int, int, int] = _sign_plain_words(plain.address, rules, longest)
-        _keep_last(last, plain, longest, len(out[2]))
-        return signed
-
-    return of_chars if unit == "chars" else of_words
+def plain_rules(unit: str, form: NormalForm, k: int, bits: int, rows: int, seed: int) -> PlainRules:
+    """Return how ``sign_plain`` signs ASCII texts as ``sign_chars`` or ``sign_words`` sign their code points."""
+    return PlainRules(unit == "words", form.fold_case, form.fold_space, k, *_numbers(bits, seed), rows)
 
 
-class _Plain(NamedTuple):
-    """What plain texts are signed from, by what, and to what; ``case`` and ``space``: whether these are folded."""
-
-    texts: RawTexts
-    case: bool
-    space: bool
-    k: int
-    mask: np.uint64
-    seed: np.uint64
-    scratch: _Scratch
-    sketches: Annotated[npt.NDArray[np.uint8], "[,]"]
-    contents: Annotated[npt.NDArray[np.uint64], "[,]"]
-    counts: npt.NDArray[np.int64]
-
-
-_plain_at = reader_of(_Plain)
-
-
-@kernel("_Plain, i64", locked=True, direct=True)
-def _keep(plain, address):
-    put(plain, address)
-
-
-class _LastPlain(threading.local):
-    """What a thread has signed last for one signer, which calls of one document sign again; ``None`` while it signs."""
-
-    kept: Kept[_Plain] | None = None
+def plain_scratch(rules: PlainRules, longest: int) -> Scratch:
+    """Return scratch for texts of so many characters."""
+    return _new_scratch("words" if rules.by_words else "chars", rules.k, max(rules.rows, 1), longest)
 
 
 class _Kept(threading.local):
     """The scratch of a thread, by unit, k and rows; its room for shingles is that of the longest text so far, up to
-    ``_KEPT_SHINGLES``."""
+    ``KEPT_SHINGLES``."""
 
     def __init__(self) -> None:
-        self.scratch: dict[tuple[str, int, int], _Scratch] = {}
-        self.words = word_scratch()
+        self.scratch: dict[tuple[str, int, int], Scratch] = {}
 
 
 _kept = _Kept()
 
 
-def _scratch_of(key: tuple[str, int, int], longest: int) -> _Scratch:
+def _scratch_of(key: tuple[str, int, int], longest: int) -> Scratch:
     """Return the scratch of this thread for texts of which the longest has so many characters; ``key`` is unit, k and
     rows."""
     scratch = _kept.scratch.get(key)
     if scratch is None or len(scratch.shingles) < longest:
-        shingles, tokens = np.empty((2, max(longest, _LEAST_SHINGLES)), np.uint64)
-        (_, k, rows), text = key, np.empty(len(shingles), np.uint8)
-        row = np.empty(rows, np.uint64)
-        scratch = _Scratch(gram_scratch(k), row_scratch(rows, _survivors(*key)), row, text, shingles, tokens)
-        if longest <= _KEPT_SHINGLES:
+        scratch = _new_scratch(*key, longest)
+        if longest <= KEPT_SHINGLES:
             _kept.scratch[key] = scratch
     return scratch
 
 
-def _plain_of(
-    last: _LastPlain, key: tuple[str, int, int], numbers: tuple[Any, ...], texts: RawTexts, longest: int,
-    out: SignedColumns,
-) -> Kept[_Plain]:  # fmt: skip
-    """Return what kernels sign some texts by: that of the last ones in the same columns, if its scratch has room."""
-    kept, last.kept = last.kept or Kept[_Plain](_keep), None
-    value = kept.value
-    if value is None or value[0] is not texts or value[7] is not out[0] or len(value[6].shingles) < longest:
-        kept.renew(_Plain._make((texts, *numbers, _scratch_of(key, longest), *out)))
-    return kept
+def _new_scratch(unit: str, k: int, rows: int, longest: int) -> Scratch:
+    shingles, tokens = np.empty((2, max(longest, _LEAST_SHINGLES)), np.uint64)
+    text, row, of_rows = np.empty(len(shingles), np.uint8), np.empty(rows, np.uint64), _survivors(unit, k, rows)
+    return Scratch(gram_scratch(k), row_scratch(rows, of_rows), row, text, shingles, tokens, word_scratch())
 
 
-def _keep_last(last: _LastPlain, plain: Kept[_Plain], longest: int, rows: int) -> None:
-    """Let a later call sign by the same, unless that holds much memory."""
-    if longest <= _KEPT_SHINGLES and rows <= _KEPT_ROWS:
-        last.kept = plain
-
-
-def _columns(n: int, rows: int, sketch_bits: int) -> SignedColumns:
+def _columns(
+    n: int, rows: int, sketch_bits: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     return np.empty((n, rows * sketch_bits // 8), np.uint8), np.empty((n, 2), np.uint64), np.empty(n, np.int64)
 
 
@@ -203,7 +138,7 @@ def _numbers(bits: int, seed: int) -> tuple[np.uint64, np.uint64]:
     return np.uint64((1 << bits) - 1), np.uint64(seed)
 
 
-@kernel("CodePoints, i64, u64, u64, _Scratch, u8[,], u64[,], i64[]", direct=True)
+@kernel("CodePoints, i64, u64, u64, Scratch, u8[,], u64[,], i64[]", direct=True)
 def _sign_chars(codes, k, mask, seed, scratch, sketches, contents, counts):
     shingles, fewest = np.int64(0), np.int64(codes.longest)
     for i in range(len(counts)):
@@ -218,15 +153,15 @@ def _sign_chars(codes, k, mask, seed, scratch, sketches, contents, counts):
     return shingles, codes.characters, fewest
 
 
-@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u8[,], u64[,], i64[]", direct=True)
-def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts):
+@kernel("CodePoints, i64, u64, u64, const SplitTables, Scratch, u8[,], u64[,], i64[]", direct=True)
+def _sign_words(codes, k, mask, seed, tables, scratch, sketches, contents, counts):
     shingles, fewest = np.int64(0), np.int64(codes.longest)
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
         if codes.is_wide[i]:
-            count = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
+            count = word_hashes(codes.wide[first:end], tables, scratch.words, scratch.tokens)
         else:
-            count = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
+            count = word_hashes(codes.narrow[first:end], tables, scratch.words, scratch.tokens)
         counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, contents[i])
         _put_sketch(scratch.row, sketches[i])
         shingles += counts[i]
@@ -234,40 +169,19 @@ def _sign_words(codes, k, mask, seed, rules, scratch, sketches, contents, counts
     return shingles, codes.characters, fewest
 
 
-@kernel("i64, i64", direct=True)
-def _sign_plain(plain, longest):
-    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = _plain_at(plain)
-    shingles, characters, fewest = np.int64(0), np.int64(0), longest
-    for i in range(len(counts)):
-        text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
-        counts[i] = _sign_units(text, k, mask, seed, scratch, contents[i])
-        _put_sketch(scratch.row, sketches[i])
-        characters += len(text)
-        shingles += counts[i]
-        fewest = min(fewest, counts[i])
-    return shingles, characters, fewest
-
-
-@kernel("i64, _WordRules, i64", direct=True)
-def _sign_plain_words(plain, rules, longest):
-    texts, case, space, k, mask, seed, scratch, sketches, contents, counts = _plain_at(plain)
-    shingles, characters, fewest = np.int64(0), np.int64(0), longest
-    for i in range(len(counts)):
-        text = scratch.text[: _fold(texts, i, case, space, scratch.text)]
-        count = word_hashes(text, rules.tables, rules.block, scratch.tokens)
-        counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, contents[i])
-        _put_sketch(scratch.row, sketches[i])
-        characters += len(text)
-        shingles += counts[i]
-        fewest = min(fewest, counts[i])
-    return shingles, characters, fewest
-
-
 @inlined
-def _fold(texts, i, case, space, out):
-    """Normalise plain text i to ``out``; return its length."""
+def sign_plain(texts, i, rules, tables, scratch, sketch, content):
+    """Sign plain text i, where Python has it, to a sketch and a content hash; it is normalised on the way. Return its
+    normalised characters, and how many shingles they have."""
     units = bytes_at(texts.addresses[i], texts.lengths[i])
-    return fold_narrow(units, case, space, out[: len(units)])
+    text = scratch.text[: fold_narrow(units, rules.case, rules.space, scratch.text[: len(units)])]
+    if rules.by_words:
+        tokens = scratch.tokens[: word_hashes(text, tables, scratch.words, scratch.tokens)]
+        count = _sign_units(tokens, rules.k, rules.mask, rules.seed, scratch, content)
+    else:
+        count = _sign_units(text, rules.k, rules.mask, rules.seed, scratch, content)
+    _put_sketch(scratch.row, sketch)
+    return len(text), count
 
 
 @inner

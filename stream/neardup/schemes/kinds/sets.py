@@ -23,6 +23,7 @@ from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
 from neardup.features.said.word_tables import said_rules
 from neardup.features.texts.normalize import FOLD_RULES, CodePoints
+from neardup.features.texts.plain_words import PlainRules
 from neardup.features.texts.reading import raw_texts_of, read_held, read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split, with_joined_numbers
 from neardup.features.tokens import verify
@@ -37,7 +38,6 @@ from neardup.schemes.interface import (
     Reading,
     Scheme,
     Signing,
-    SignPlain,
     fixed_evidence,
     ragged_evidence,
     ragged_values,
@@ -220,13 +220,12 @@ def sign_codes(codes: CodePoints, plan: SetPlan) -> one_pass.SignedTexts:
     return ONE_PASS[plan.shingles](codes, *_shape(plan), plan.tuning.sketch_bits)
 
 
-def plain_signer(plan: SetPlan) -> SignPlain | None:
-    """Return the function that signs ASCII texts where Python has them; ``None`` if a plan makes more of them than a
-    sketch."""
+def plain_rules(plan: SetPlan) -> PlainRules | None:
+    """Return how ASCII texts are signed where Python has them; ``None`` if a plan makes more of them than a sketch."""
     makes_more = plan.exact or plan.of_bags or plan.characters_min or plan.novelty != "off"
     if plan.shingles not in ONE_PASS or makes_more:
         return None
-    return one_pass.plain_signer(plan.shingles, plan.normal_form, *_shape(plan))
+    return one_pass.plain_rules(plan.shingles, plan.normal_form, *_shape(plan))
 
 
 def _shape(plan: SetPlan) -> tuple[int, int, int, int]:
@@ -270,6 +269,6 @@ SCHEME = Scheme(
     probe_candidates_max=PROBE_CANDIDATES_MAX,
     said=said,
     elements=stored_elements,
-    plain=plain_signer,
+    plain=plain_rules,
     common_in=common_in,
 )  # fmt: skip

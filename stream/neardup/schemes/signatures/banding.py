@@ -130,7 +130,7 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
 
 @kernel("i64, i64[], const u8[,], i32[], i64, i64, u8[], i32[], bool[], f64[]", direct=True)
 def _estimate_in(table, slots, sketches, items, bands, bits, room, equal, conditions, estimates):
-    store, _, _ = table_at(table)
+    store, _, _, _ = table_at(table)
     rows, chance = 8 * len(room) / bits, 1.0 / (1 << bits)
     for i in range(len(slots)):
         at = fixed_at(store, slots[i], room)

@@ -29,7 +29,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import rule, saved
-from neardup.stories.verdicts.decisions import NOTHING_FOUND, Compare, Decisions, Found
+from neardup.stories.verdicts.decisions import Compare, Decisions
 from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
@@ -43,8 +43,9 @@ from neardup.stories.verdicts.kept import (
     with_rows,
 )
 from neardup.stories.verdicts.leads import NO_ROW
-from neardup.stories.verdicts.row_columns import GONE, NONE, VerdictLimits
-from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, NO_ARRIVALS, REMOVAL, Arrivals, arrivals_of
+from neardup.stories.verdicts.records import NO_CHANGES
+from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, VerdictLimits
+from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, REMOVAL, Arrivals
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
@@ -70,8 +71,8 @@ class Decided(NamedTuple):
     new: NewWords = NOTHING_NEW
 
 
-# Calls of the named tuples themselves take three times as long.
-_new_decided, _new_found = functools.partial(tuple.__new__, Decided), functools.partial(tuple.__new__, Found)
+# A call of ``Decided`` takes three times as long.
+_new_decided = functools.partial(tuple.__new__, Decided)
 
 
 class Decider:
@@ -82,12 +83,11 @@ class Decider:
     """
 
     def __init__(self, matcher: Matcher) -> None:
-        self._matcher = matcher
-        config = matcher.config
+        self._matcher, config = matcher, matcher.config
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
-        # The columns of the last call, which the next one fills again.
-        self._holdings, self._arrivals, self._verdicts = TableHoldings(), (NO_ROWS, NO_ARRIVALS), new_verdicts(0)
-        self._every = np.ones(0, np.bool_)  # of as many as came last: all are accepted
+        # The columns of the last call, which the next one fills again; of as many arrivals, which are all accepted.
+        self._holdings, self._arrivals, self._verdicts = TableHoldings(), rule.new_arrivals(0), new_verdicts(0)
+        self._every, self._rows = np.ones(0, np.bool_), NO_ROWS
         self.step = step(self)  # of the table and of the decisions; all calls inside belong to it
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
@@ -107,11 +107,12 @@ class Decider:
         self._open += 1
         if self._open > 1:
             return
-        self._before = self._places, self._first_slot
-        self._matcher.table.begin()
-        if self._first_slot is not None:
-            self.decisions.forget(self._matcher.table.oldest - self._first_slot)
-        self.decisions.begin()
+        table, first, decisions = self._matcher.table, self._first_slot, self.decisions
+        self._before = self._places, first
+        table.begin()
+        if first is not None and table.oldest - first > decisions.first:
+            decisions.forget(table.oldest - first)
+        decisions.begin()
 
     def commit(self) -> None:
         """Close the step that was opened last; changes are kept when the first one is closed."""
@@ -152,15 +153,14 @@ class Decider:
         Raises:
             ConfigError: as ``decide_columns`` does.
         """
-        if len(self._every) != len(documents):
-            self._every = np.ones(len(documents), np.bool_)
+        if (n := len(documents)) != len(self._every):
+            self._every, self._rows, self._verdicts = np.ones(n, np.bool_), np.arange(n), new_verdicts(n)
         accepted, given, reasons = self._every, documents, _NO_REASONS
         if signed.refusals:
             given, reasons = accepted_of(documents, signed.refusals), {at: why for at, _, why in signed.refusals}
             (accepted := accepted.copy())[[*reasons]] = False
         texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
         references = np.ones(len(given), np.bool_) if reference else references_of(given)
-        self._verdicts = new_verdicts(len(documents), self._verdicts)
         made = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
         related, more = {} if made.relations is None else dict(made.relations.values()), self.decisions.more
         return verdicts_of(documents, made.verdicts, made.ids, made.new, related, reasons, more)
@@ -195,7 +195,7 @@ class Decider:
                 new = self._new(verdicts, decisions.against, texts, offset)
             ids, row = self._original_ids(verdicts) if decisions.more else [], decisions.end - len(signed.batch.times)
             self._places += len(accepted)
-        return _new_decided((verdicts, place, row, ids, joined_relations(relations), new))
+        return _new_decided((verdicts, place, row, ids, joined_relations(relations) if relations else None, new))
 
     def remove(self, id_: bytes) -> int:
         """Remove all versions of an id (UTF-8; a full id, if there are collections); returns how many there were."""
@@ -219,8 +219,7 @@ class Decider:
         self._offset()
         row = NONE if place is None else place - self._places + self.decisions.end
         found = Found(np.zeros(1, np.int64), np.array([row]), np.array([similarity], np.float32))
-        _, arrivals = arrivals_of(np.ones(1, np.bool_), self._places, batch)
-        arrivals.kinds[0] = JUDGED
+        arrivals = rule.arrival_of(batch, self._places, JUDGED)
         with self.step:
             self._matcher.remove(batch.ids.tobytes())
             self._matcher.match(batch, probe=False)
@@ -274,8 +273,10 @@ class Decider:
     def _follow(self) -> None:
         """Hold what stories need of the rows that leave the table at the end of the step, or the decisions."""
         if self._first_slot is not None:
-            first = max(self.decisions.first, self._matcher.table.oldest - self._first_slot)
-            self._holdings.leave(self.decisions.changes, first, self._evidence, self._ids)
+            changes, oldest = self.decisions.changes, self._matcher.table.oldest - self._first_slot
+            first = max(self.decisions.first, oldest)
+            if changes is not NO_CHANGES or first > self._holdings.first:
+                self._holdings.leave(changes, first, self._evidence, self._ids)
 
     def story_changes(self) -> KeptStories:
         """Return what the open step has changed so far of the stories, by place, for a log that keeps them."""
@@ -305,18 +306,27 @@ class Decider:
         """Fill in the verdicts of the arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share."""
         batch, count, first = signed.batch, len(accepted), 0
-        rows, arrivals = self._arrivals = arrivals_of(accepted, self._places, batch, references, self._arrivals)
-        compare = self._compare(batch, rows, offset)
-        probe = references is None or not references.all()
-        for part in self._matcher.slices(batch, probe=probe, leads=True, named=named, references=references):
+        if len(self._arrivals.places) != count:
+            self._arrivals = rule.new_arrivals(count)
+        rows = self._rows if accepted is self._every else accepted.nonzero()[0]  # of the documents
+        compare = self._compare(batch, rows, offset) if self._is_direct else None
+        probe, old = (True, rule.NONE_OLD) if references is None else (not references.all(), references)
+        matcher, read, at = self._matcher, signed.rows, 0
+        if read is None or references is not None:
+            read = matcher.rows(batch, references)
+        items = matcher.items(read)
+        while True:
+            part = matcher.slice(read, items, at, probe=probe, leads=True, named=named)
             end = count if part.end == len(rows) else int(rows[part.end])
-            pairs = NOTHING_FOUND
-            if len(part.items) or len(part.leads.items):
-                pairs = _new_found(rule.pairs_of(self._led(batch, part, rows, relations), rows, offset))
-            self.decisions.decide(arrivals, pairs, compare, verdicts, first, end)
+            is_any = len(part.items) or len(part.leads.items)
+            led = rule.pairs_of(self._led(batch, part, rows, relations), rows, offset) if is_any else NOTHING_FOUND
+            arriving = rule.ARRIVED if first else (matcher.table.items_at(items), accepted, self._places, old)
+            self.decisions.decide(self._arrivals, led, compare, verdicts, first, end, arriving)
             if seen is not None:
                 seen(part)
-            first = end
+            first, at = end, part.end
+            if at == len(rows):
+                return
 
     def _led(self, batch: Batch, part: Slice, rows: npt.NDArray[np.int64], relations: list[Relations]) -> Leads:
         """The leads of a slice, pairs among them; ``relations`` receives what its documents share with others."""
@@ -331,10 +341,8 @@ class Decider:
         led = Leads(part.items, part.slots, similarity, part.matches.buckets)
         return joined_leads(led.select(np.flatnonzero(similarity >= 0)), part.leads)
 
-    def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], offset: int) -> Compare | None:
+    def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], offset: int) -> Compare:
         """Return how arrivals are compared; ``rows[i]`` is the arrival of item i of the batch."""
-        if not self._is_direct:
-            return None
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
             positions, slots = np.searchsorted(rows, items), numbers + offset
@@ -381,14 +389,7 @@ class Decider:
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
-        originals = verdicts.originals.tolist()
-        if originals.count(NONE) == len(originals):
-            return []
-        first, names = self._first_slot or 0, self._holdings.names
-        ids = self._matcher.table.ids([number + first for number in originals if number >= 0])
-        if GONE in originals:
-            here, of = iter(ids), zip(originals, verdicts.clusters.tolist(), strict=True)
-            ids = [names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
+        ids = self._holdings.original_ids(verdicts.originals.tolist(), verdicts.clusters, self._ids)
         return bare_ids(ids) if self._matcher.config.separate else ids
 
 

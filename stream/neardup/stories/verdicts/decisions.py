@@ -41,17 +41,22 @@ from neardup.stories.verdicts.row_columns import (
     FREE,
     ID_ENTRIES,
     IGNORED,
+    JOURNAL,
     MARK_ENTRIES,
+    NOTHING_FOUND,
     RECORDS,
     STEP,
     STREAM_TIME,
     Columns,
+    Found,
+    Pairs,
     VerdictLimits,
 )
-from neardup.stories.verdicts.rule import Arrivals
+from neardup.stories.verdicts.rule import Arrivals, Arriving
 from neardup.stories.verdicts.saved import Held, Saved, SavedRows
 from neardup.window import NO_WINDOW
 from neardup.window.pages import Pages, grow
+from neardup.window.views import items_at
 
 # Ended stories are collected when there are more, and more than half of all.
 _COLLECTED_MIN = 1 << 10
@@ -61,29 +66,6 @@ _AHEAD_MAX = 1 << 11
 # Room is made for at least so many rows, so that calls of one document seldom do it.
 _ROWS_MIN = 256
 _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
-
-
-class Found(NamedTuple):
-    """m pairs of arrivals with documents that were decided before, in order of the arrivals.
-
-    ``rows`` (``int64[m]``) are indices of the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of
-    the decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
-    """
-
-    rows: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]
-    similarities: npt.NDArray[np.float32]
-
-
-NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-
-
-class _Pairs(NamedTuple):
-    """``Found`` as the kernel reads it: the pairs of arrival i are ``[starts[i], starts[i + 1])``."""
-
-    starts: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]
-    similarities: npt.NDArray[np.float32]
 
 
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
@@ -96,10 +78,11 @@ class _Deciding(NamedTuple):
     rules: VerdictLimits
     arrivals: Arrivals
     verdicts: Verdicts
+    before: npt.NDArray[np.int64]
 
 
 _deciding_at = reader_of(_Deciding)
-_new_pairs = functools.partial(tuple.__new__, _Pairs)  # a call of ``_Pairs`` takes three times as long
+_new_pairs = functools.partial(tuple.__new__, Pairs)  # a call of ``Pairs`` takes three times as long
 
 
 @kernel("_Deciding, i64", locked=True, direct=True)
@@ -107,9 +90,14 @@ def _keep(deciding, address):
     put(deciding, address)
 
 
-@kernel("i64, _Pairs, Comparing, i64, i64", direct=True)
-def _decide(deciding, pairs, comparing, first, end):
-    columns, rules, arrivals, verdicts = _deciding_at(deciding)
+@kernel("i64, i64, const bool[], i64, const bool[], bool, Pairs, Comparing, i64, i64", direct=True)
+def _decide(deciding, items, accepted, place, references, begins, pairs, comparing, first, end):
+    """``rule.decide`` with a state and arrivals at an address; before it, the arrivals come, and a step begins."""
+    columns, rules, arrivals, verdicts, before = _deciding_at(deciding)
+    if begins:
+        row_columns.begin(columns.state, before)
+    if items:
+        rule.arrive(items_at(items), accepted, place, references, arrivals)
     return rule.decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end)
 
 
@@ -127,9 +115,10 @@ class Decisions:
         self._pages = Pages(row_columns.ROW_PAGE_BITS)
         self._columns = row_columns.empty(self._pages.map, records.empty())
         # No pairs and no results of as many arrivals as came last.
-        self._no_pairs, self._comparing = _Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
+        self._no_pairs, self._comparing = Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
         self._kept = Kept[_Deciding](_keep)
         self._is_open, self._before = False, self._columns.state.copy()
+        self._begins = False  # whether the step that is open has changed nothing yet
         self._room = 0  # for so many rows there is room for certain
         self.first = self.end = self.more = 0
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
@@ -151,12 +140,11 @@ class Decisions:
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
-        self._is_open = True
-        row_columns.begin(self._columns.state, self._before)
+        self._is_open = self._begins = True
 
     def decide(
         self, arrivals: Arrivals, found: Found, compare: Compare | None = None, verdicts: Verdicts | None = None,
-        first: int = 0, end: int | None = None,
+        first: int = 0, end: int | None = None, arriving: Arriving = rule.ARRIVED,
     ) -> Verdicts:  # fmt: skip
         """Decide arrivals in their order.
 
@@ -166,6 +154,7 @@ class Decisions:
             compare: compares arrivals with decided documents directly; without it only pairs count.
             verdicts: receives the verdicts; by default new ones.
             first, end: which arrivals are decided, by default all.
+            arriving: what fills in ``arrivals`` before.
 
         Returns:
             The verdict of each arrival.
@@ -188,13 +177,14 @@ class Decisions:
             pairs = _new_pairs((rule.starts_of(found.rows, n), found.numbers, found.similarities))
         was = kept.value
         if was is None or was[0] is not self._columns or was[2] is not arrivals or was[3] is not verdicts:
-            kept.renew(_Deciding(self._columns, self._rules, arrivals, verdicts))
+            kept.renew(_Deciding(self._columns, self._rules, arrivals, verdicts, self._before))
         at, block_end = first, first
         while at < end:
             if at == block_end:
                 comparing, block_end = self._comparing, min(end, at + _AHEAD_MAX)
-            at, self.end, more = _decide(kept.address, pairs, comparing, at, block_end)
+            at, self.end, more = _decide(kept.address, *arriving, self._begins, pairs, comparing, at, block_end)
             self.more += more
+            self._begins, arriving = False, rule.ARRIVED
             if at < block_end:
                 assert compare is not None, "a document waits for comparisons that cannot be made"
                 asked = int(comparing.asked[0])
@@ -222,6 +212,8 @@ class Decisions:
             The number of each row, ``int64[n]``, -1 for what is no document.
         """
         self.begin()
+        row_columns.begin(self._columns.state, self._before)
+        self._begins = False
         numbers = np.empty(len(arrivals.places), np.int64)
         self._make_room(len(numbers), len(kept.records))
         records.resume(self._columns, kept.records)
@@ -279,19 +271,21 @@ class Decisions:
 
     def pending(self) -> records.Changes:
         """Return what the open step has changed so far."""
-        return records.changes(self._columns)
+        return records.NO_CHANGES if self._begins else records.changes(self._columns)
 
     def commit(self) -> None:
         """Close the step, drop the rows that have left the window, and collect the stories that have ended."""
         assert self._is_open, "no step is open"
-        self._is_open = False
-        self.changes = records.changes(self._columns)
+        columns = self._columns
+        is_same = self._begins or not columns.state.item(JOURNAL)  # as most steps of one document
+        self.changes = records.NO_CHANGES if is_same else records.changes(columns)
+        self._is_open = self._begins = False
         if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
             self.first = row_columns.drop(self._columns, self._rules)
             self._pages.release(self.first)
-        if self.changes is records.NO_CHANGES:  # as most steps of one document
+        if is_same:
             return
-        state = self._columns.state
+        state = columns.state
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))
@@ -299,7 +293,10 @@ class Decisions:
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
         assert self._is_open, "no step is open"
-        before, self._is_open = self._before, False
+        before, begins = self._before, self._begins
+        self._is_open = self._begins = False
+        if begins:
+            return
         row_columns.unmark(self._columns, before[END], before[STEP])
         records.undo(self._columns, before[END])
         self._columns.state[:] = before

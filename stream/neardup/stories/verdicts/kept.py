@@ -96,7 +96,7 @@ class TableHoldings(Holdings):
     def __init__(self) -> None:
         super().__init__()
         self._in_table: dict[int, int] = {}  # row of a content: place of the story whose first one it is, or NONE
-        self._first = 0  # row that has not left the table
+        self.first = 0  # the first row that has not left the table
 
     def leave(self, changes: Changes, first: int, evidence: _Evidence, ids: _Ids) -> None:
         """Follow a step, and copy what leaves the table with it.
@@ -107,16 +107,14 @@ class TableHoldings(Holdings):
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        if changes is NO_CHANGES and first <= self._first:
-            return
         is_changed = len(changes.added) or len(changes.dropped) or len(changes.ended)
         if is_changed:
             for row in changes.dropped.tolist():
                 self._in_table.pop(row, None)
             self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
         in_table = self._in_table
-        leaving = [row for row in range(self._first, first) if row in in_table] if in_table else ()
-        self._first = first if first > self._first else self._first
+        leaving = [row for row in range(self.first, first) if row in in_table] if in_table else ()
+        self.first = first if first > self.first else self.first
         if not is_changed and not leaving:
             return
         parts: dict[int, bytes] = {}
@@ -127,6 +125,15 @@ class TableHoldings(Holdings):
             parts = dict(zip(leaving, evidence(rows), strict=True))
             names = dict(zip(stories[begins].tolist(), ids(rows[begins]), strict=True))
         self.follow(changes, parts, names)
+
+    def original_ids(self, originals: list[int], clusters: _Longs, ids: _Ids) -> list[str]:
+        """The ids of the originals of the verdicts that name one, in order. ``originals`` are their rows, ``NONE``
+        where none is named, ``GONE`` for one that has left; ``clusters`` their places; ``ids`` as for ``leave``."""
+        if originals.count(NONE) == len(originals):
+            return []
+        here = iter(ids(np.array([number for number in originals if number >= 0], np.int64)))
+        of = zip(originals, clusters.tolist(), strict=True)
+        return [self.names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
 
     def resume(self, evidence: Mapping[int, bytes], names: Mapping[int, str], records: _Longs) -> None:
         """Hold what has left the table; the table has the other contents of ``records`` (by row)."""

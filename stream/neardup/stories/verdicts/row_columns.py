@@ -107,6 +107,29 @@ class Undecided(NamedTuple):
     pairs_end: np.int64
 
 
+class Found(NamedTuple):
+    """m pairs of arrivals with documents that were decided before, in order of the arrivals.
+
+    ``rows`` (``int64[m]``) are indices of the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of
+    the decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
+    """
+
+    rows: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+
+
+NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+class Pairs(NamedTuple):
+    """``Found`` as the kernel reads it: the pairs of arrival i are ``[starts[i], starts[i + 1])``."""
+
+    starts: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+
+
 # The columns that have a value for each row.
 ROW_COLUMNS = Columns._fields[1:14]
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
@@ -287,7 +310,7 @@ def single_from(columns, number):
     return np.int64(NONE)
 
 
-@kernel("i64[], i64[]", locked=True, direct=True)
+@kernel("i64[], i64[]", locked=True)
 def begin(state, before):
     """Number a step, with an empty journal, and keep the state as it is before its changes."""
     state[STEP] += 1

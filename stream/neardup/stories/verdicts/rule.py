@@ -36,9 +36,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner, kernel
-from neardup.machine.kernels.hashing import string_hash
-from neardup.pairs.batches import CONTENT_HALF, ID_SEED, Batch
-from neardup.pairs.comparing import NEW_NUMBERS, NO_ROWS, SAID, SIGNAL, Leads
+from neardup.pairs.batches import CONTENT_HALF, Batch, id_hashes
+from neardup.pairs.comparing import NEW_NUMBERS, SAID, SIGNAL, Leads
 from neardup.stories.verdicts.heirs import hand_over, standing
 from neardup.stories.verdicts.leads import NO_ROW, ask, ask_ahead, nearest
 from neardup.stories.verdicts.records import OWN
@@ -56,6 +55,7 @@ from neardup.stories.verdicts.row_columns import (
     NONE,
     NOT_BEGUN,
     STREAM_TIME,
+    Found,
     append,
     enter,
     is_late,
@@ -78,6 +78,7 @@ from neardup.stories.verdicts.stories import (
     story_of,
 )
 from neardup.window import NO_TIME
+from neardup.window.chains import ID as ID_KEY
 
 ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
@@ -113,61 +114,51 @@ def is_document(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 # The types of the columns.
 _TYPES = tuple(map(np.dtype, ("i8", "u1", "u8", "i8", "u8", "i8")))
-NO_ARRIVALS = Arrivals(*map(np.empty, repeat(0), _TYPES))
 
 
-def arrivals_of(
-    accepted: npt.NDArray[np.bool_],
-    place: int,
-    batch: Batch,
-    references: npt.NDArray[np.bool_] | None = None,
-    used: tuple[npt.NDArray[np.int64], Arrivals] = (NO_ROWS, NO_ARRIVALS),
-) -> tuple[npt.NDArray[np.int64], Arrivals]:
-    """Return the arrival of each document of a batch (``int64[m]``), and all n arrivals.
-
-    Args:
-        accepted: ``bool[n]``, which arrivals are the documents of the batch; the others are refused.
-        place: of the first arrival.
-        batch: m documents, in order.
-        references: ``bool[m]``, which of them are of an old set; ``None``: none.
-        used: what an earlier call returned and no one needs; it is filled again if there are as many.
-    """
-    rows, out = used
-    if len(rows) != len(batch.times):
-        rows = np.empty(len(batch.times), np.int64)
-    if len(out.places) != len(accepted):
-        out = Arrivals(*map(np.empty, repeat(len(accepted)), _TYPES))
-    _arrive(accepted, place, batch, rows, out)
-    if references is not None:
-        out.kinds[rows[references]] = REFERENCE
-    return rows, out
+def new_arrivals(count: int) -> Arrivals:
+    """Return columns to fill, ``count`` long."""
+    return Arrivals(*map(np.empty, repeat(count), _TYPES))
 
 
-@kernel("const bool[], i64, const Batch, i64[], Arrivals", locked=True, direct=True)
-def _arrive(accepted, place, batch, rows, out):
-    """Fill arrivals from the documents of a batch, and ``rows`` with the arrival of each document."""
+def arrival_of(batch: Batch, place: int, kind: int = DOCUMENT) -> Arrivals:
+    """Return the one document of a batch as an arrival."""
+    size = np.array([batch.fixed.size + len(batch.ragged)])
+    hashes, contents = id_hashes(batch.ids, batch.id_starts), batch.contents[:, CONTENT_HALF].copy()
+    return Arrivals(np.array([place]), np.array([kind], np.uint8), hashes, batch.times.copy(), contents, size)
+
+
+# The arrivals of a call: the address of their items, which are accepted, the place of the first, which are of an old
+# set (``arrive``). Without an address they are known already.
+Arriving = tuple[int, npt.NDArray[np.bool_], int, npt.NDArray[np.bool_]]
+NONE_OLD: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+ARRIVED: Arriving = 0, NONE_OLD, 0, NONE_OLD
+
+
+@inlined
+def arrive(items, accepted, place, references, out):
+    """Fill in arrivals, the first of which has a place: the ``accepted`` ones are items, of which ``references`` are of
+    an old set, if it has any; the others are refused."""
     n = 0
     for i in range(len(accepted)):
         out.places[i] = place + i
         if accepted[i]:
-            rows[n], out.kinds[i] = i, DOCUMENT
-            out.ids[i] = string_hash(batch.ids, batch.id_starts[n], batch.id_starts[n + 1], ID_SEED)
-            out.times[i], out.contents[i] = batch.times[n], batch.contents[n, CONTENT_HALF]
-            out.sizes[i] = batch.ragged_starts[n + 1] - batch.ragged_starts[n] + batch.fixed.shape[1]
+            out.kinds[i] = REFERENCE if len(references) and references[n] else DOCUMENT
+            out.ids[i], out.times[i] = items.keys[items.key_starts[n] + ID_KEY], items.times[n]
+            out.contents[i] = items.contents[n]
+            out.sizes[i] = items.ragged_starts[n + 1] - items.ragged_starts[n] + items.fixed.shape[1]
             n += 1
         else:
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
 
 
-def pairs_of(
-    led: Leads, rows: npt.NDArray[np.int64], offset: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def pairs_of(led: Leads, rows: npt.NDArray[np.int64], offset: int) -> Found:
     """Return m leads as pairs: the arrivals of their items, which ``rows`` names, the rows of their slots, which are
     ``offset`` less, and how similar they are."""
     arrivals, numbers = np.empty(m := len(led.items), np.int64), np.empty(m, np.int64)
     similarities = np.empty(m, np.float32)
     _pair(led.items, led.slots, led.similarity, rows, offset, arrivals, numbers, similarities)
-    return arrivals, numbers, similarities
+    return Found(arrivals, numbers, similarities)
 
 
 @kernel("const i32[], const i64[], const f64[], const i64[], i64, i64[], i64[], f32[]", locked=True, direct=True)
