@@ -248,6 +248,14 @@ def test_hostile_ids_and_texts_are_text(page):
     assert page.browser.evaluate("document.title") == "Ask · neardup"
 
 
+def test_a_file_of_rows_runs_no_formula(page):
+    """No text begins with a sign of formulas, whatever unseen letters stand before it, and none has a second line."""
+    rows = [{"v": value} for value in ("=1", "\uff1d1", " +1", "-1", "\u200b@1", "\u202e=1", "\u0085=1", "a\n=1")]
+    made = f"import('{page.url}/page/dom.js').then(({{ csv }}) => csv(['v'], {json.dumps(rows)}))"
+    _, *lines, end = page.browser.evaluate(made).split("\r\n")
+    assert ([line[0] for line in lines], end) == (["'"] * 7 + ["a"], "")
+
+
 def test_text_is_set_in_its_own_direction(page):
     """Arabic runs from right to left, in cards and in pairs; the page around it does not."""
     page.check("ar-1", ARABIC)

@@ -7,7 +7,7 @@ from hook_world import SECRET, Receiver, delivery, verify_arrived, waiting
 from service_world import NEAR, NOW, TEXT, world_in
 
 from neardup_workers.doing.http.outgoing.delivery import Bounds
-from neardup_workers.doing.http.outgoing.hook import Hook, secret_of
+from neardup_workers.doing.http.outgoing.hook import Hook, refusal_of, secret_of
 
 OTHER = "Quarterly earnings were flat, said the chairman, who leaves the company at the end of the year."
 HOOK = "http://127.0.0.1:1/"
@@ -76,7 +76,8 @@ def test_each_new_document_of_a_followed_story_is_an_event_to_the_address(tmp_pa
     ],
 )
 def test_an_address_that_a_person_gives_reaches_no_private_machine(to, why):
-    """Unless it is that of the web hook, which an operator gave."""
+    """Unless it is that of the web hook, which an operator gave. Who follows a story hears it at once."""
+    assert why in refusal_of(to, "http://127.0.0.1:1/")
     failed = Hook("http://127.0.0.1:1/", secret_of(SECRET)).send("evt", b"{}", NOW, to)
     assert (why in failed.why, failed.status) == (True, None)
 
@@ -87,6 +88,7 @@ def test_an_address_that_a_person_gives_reaches_no_private_machine(to, why):
         ({}, "0?followed=true", 409, "no_web_hook"),
         ({"webhook": HOOK}, "7?muted=true", 404, "unknown_cluster"),
         ({"webhook": HOOK}, "0?followed=true&to=ftp://a/", 422, "parameter"),
+        ({"webhook": HOOK}, "0?followed=true&to=http://10.0.0.1/", 422, "parameter"),
         ({}, "0?muted=yes", 422, "parameter"),
     ],
 )

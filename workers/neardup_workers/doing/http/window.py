@@ -55,6 +55,7 @@ from neardup_workers.doing.http.described.parameters import (
     text,
 )
 from neardup_workers.doing.http.feeds import reports_of
+from neardup_workers.doing.http.outgoing.hook import refusal_of
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from neardup_workers.outside.store import extra
@@ -198,6 +199,8 @@ async def mark(writer: Writer, service: Service, request: Request) -> Response:
         raise Refused("parameter", "to", "it must be an address of http or https")
     if followed and service.settings.webhook is None:
         raise Refused("no_web_hook", "followed")
+    if to and (why := await run_in_threadpool(refusal_of, to, service.settings.webhook or "")):
+        raise Refused("parameter", "to", why)
     known = await run_in_threadpool(service.reader.cluster, story, -1, 1) if story < 1 << 63 else None
     if known is None:
         raise Refused("unknown_cluster", "cluster")

@@ -160,8 +160,8 @@ MUTE, FOLLOW = (
 )
 TO = Parameter(
     "to",
-    "with followed=true: where these events go, a public address or one of the host of the web hook; that of the web "
-    "hook without it",
+    "with followed=true: where these events go, a public address, or one with host and port of the web hook; without "
+    "it that of the web hook",
     {"type": "string", "pattern": "^(https?://[!-~]+)?$", "maxLength": 2_000},
 )
 READER = Parameter("reader", "who a signed address is for", {"type": "string"})

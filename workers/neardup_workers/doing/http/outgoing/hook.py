@@ -17,7 +17,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 from urllib3.util import parse_url
 
 from neardup.errors import ConfigError
-from neardup_workers.outside.feeds.addresses import is_public
+from neardup_workers.outside.feeds.addresses import addresses_of, is_public
 from neardup_workers.outside.feeds.fetch import FetchError, FetchLimits, fetch
 from neardup_workers.outside.settings.serve import ServeSettings
 
@@ -29,7 +29,7 @@ _SECONDS_MAX = 10.0
 _ANSWER_BYTES_MAX = 1 << 16
 # Why an address that a person gave has taken nothing, where it is not silent.
 _WHY = {
-    "fetch_private": "the server has no public address, and is not that of the web hook",
+    "fetch_private": "the server has no public address, and is not that of the web hook, with its port",
     "fetch_redirects": "it redirects",
     "fetch_url": "it is no address of http or https without user and password",
 }
@@ -100,10 +100,10 @@ class Hook:
         return Failed(f"status {answer.status}", answer.status, answer.headers.get("Retry-After", ""))
 
     def _given(self, to: str, header: dict[str, str], body: bytes) -> Failed | None:
-        """Send to an address that a person gave: a public one, or one of the host of the web hook."""
+        """Send to an address that a person gave: a public one, or one with host and port of the web hook."""
         try:
-            own = parse_url(to).netloc == parse_url(self._url).netloc
-            limits = FetchLimits(_ANSWER_BYTES_MAX, _SECONDS_MAX, 0, (lambda number: True) if own else is_public)
+            allowed = (lambda number: True) if _is_own(to, self._url) else is_public
+            limits = FetchLimits(_ANSWER_BYTES_MAX, _SECONDS_MAX, 0, allowed)
             answer = fetch(to, header, limits, body=body)
         except (FetchError, LocationParseError) as error:
             return Failed(_WHY.get(getattr(error, "reason", "fetch_url"), "no answer"))
@@ -114,6 +114,24 @@ class Hook:
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
+
+
+def _is_own(to: str, url: str) -> bool:
+    return parse_url(to).netloc == parse_url(url).netloc
+
+
+def refusal_of(to: str, url: str) -> str | None:
+    """Return why no event reaches an address that a person gives, as far as is known now. ``url``: of the web hook."""
+    try:
+        given = parse_url(to)
+        if given.auth is not None or not given.host:
+            return _WHY["fetch_url"]
+        found = () if _is_own(to, url) else addresses_of(given.host.strip("[]"), given.port or 443)
+    except LocationParseError:
+        return _WHY["fetch_url"]
+    except (OSError, UnicodeError):  # the name may have an address later
+        return None
+    return _WHY["fetch_private"] if found and not any(is_public(one.number) for one in found) else None
 
 
 def hook_of(settings: ServeSettings) -> Hook | None:

@@ -212,8 +212,8 @@ export const language = (text) => LANGUAGES.find(([, letters]) => letters.test(t
 /** Lines of CSV. A value that a spreadsheet would run as a formula begins with a quote, and has one line. */
 export function csv(columns, rows) {
   const cell = (value) => {
-    const text = typeof value === 'string' ? value.replace(/[\r\n\u2028\u2029]+/g, ' ') : String(value ?? '');
-    const safe = typeof value === 'string' && /^\s*[=+\-@\t\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text;
+    const text = typeof value === 'string' ? value.replace(/[\r\n\u0085\u2028\u2029]+/g, ' ') : String(value ?? '');
+    const safe = typeof value === 'string' && /^[\s\p{C}]*[=+\-@\t\uff1d\uff0b\uff0d\uff20]/u.test(text) ? `'${text}` : text;
     return /[",]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((line) => `${line.map(cell).join(',')}\r\n`).join('');
