@@ -6,6 +6,7 @@ A set is the files of one commit. They stay outside of this project: each has it
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """Where a set is: the repository, the commit, and the folders or files in it."""
+    """Where a set is: the repository, the commit, and the folders or files in it, also as patterns."""
 
     repository: str
     commit: str
@@ -34,7 +35,9 @@ SOURCES: dict[str, Source] = {
         "https://github.com/jackyin12/MStream", "ac894075f2bbb93405679e237d2d5d11a325078c", ("MStream/data/News-T",)
     ),
     "mccormick_minhash": Source(
-        "https://github.com/chrisjmccormick/MinHash", "b3b334341b4d064faad49d066ee15456f1178051", ("data",)
+        "https://github.com/chrisjmccormick/MinHash",
+        "b3b334341b4d064faad49d066ee15456f1178051",
+        ("data/articles_1000.*", "data/articles_2500.*"),
     ),
     "clough_stevenson": Source(
         "https://github.com/clips/pattern",
@@ -46,12 +49,12 @@ SOURCES: dict[str, Source] = {
         "1030452827584f5971855b1884cb49d910e389ea",
         ("eebo/data/txt", "eebo/passim_output_bible"),
     ),
-    "king_james": Source("https://github.com/aruljohn/Bible-kjv", "a9aa4e55afbb3e095f57e4b14cd1f22c5ee8d7c9", (".",)),
+    "king_james": Source("https://github.com/aruljohn/Bible-kjv", "a9aa4e55afbb3e095f57e4b14cd1f22c5ee8d7c9", ("*",)),
 }
 
 
 def bring(source: Source, folder: Path) -> None:
-    """Write the files of a set into a folder.
+    """Write the files of a set into a folder; nothing else of the repository is brought.
 
     Raises:
         subprocess.CalledProcessError: git cannot fetch the commit, or it lacks a path.
@@ -59,12 +62,15 @@ def bring(source: Source, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as clone:
         for command in (
             ("init", "--quiet"),
-            ("fetch", "--quiet", "--depth", "1", source.repository, source.commit),
-            ("archive", "--output", "files.tar", "FETCH_HEAD", *source.paths),
+            ("remote", "add", "origin", source.repository),
+            ("sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in source.paths)),
+            ("fetch", "--quiet", "--depth", "1", "--filter=blob:none", "origin", source.commit),
+            ("checkout", "--quiet", "FETCH_HEAD"),
+            ("ls-files", "--error-unmatch", "--", *source.paths),
         ):
-            subprocess.run(["git", *command], cwd=clone, check=True)
-        folder.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for the set
-        subprocess.run(["tar", "--extract", "--file", f"{clone}/files.tar", "--directory", folder], check=True)
+            subprocess.run(["git", *command], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        # Not before: an empty folder would pass for the set.
+        shutil.copytree(clone, folder, ignore=shutil.ignore_patterns(".git"), dirs_exist_ok=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

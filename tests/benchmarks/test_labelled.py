@@ -169,17 +169,29 @@ def test_items_of_feeds_are_pairs_of_their_stories_and_judged_by_verdicts(tmp_pa
 
 @pytest.mark.processes
 def test_a_public_set_is_brought_from_one_commit_of_its_repository(tmp_path: Path) -> None:
-    """Here from a repository on this disk; each source is the folder of a set."""
+    """Here from a repository on this disk; each source is the folder of a set. A file outside of it is not asked for:
+    the repository lacks it at last."""
     repository = tmp_path / "repository"
     (repository / "data").mkdir(parents=True)
     (repository / "data/one.txt").write_text("one")
+    (repository / "two.txt").write_text("two")
     who = ("-c", "user.name=a", "-c", "user.email=a@b.org")
     for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "x"), ("rev-parse", "HEAD")):
         done = subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True, text=True)
     bring(Source(str(repository), done.stdout.strip(), ("data",)), tmp_path / "set")
     assert (tmp_path / "set/data/one.txt").read_text() == "one"
+    bring(Source(str(repository), done.stdout.strip(), ("*",)), tmp_path / "set")
+    files = [path.relative_to(tmp_path / "set").as_posix() for path in (tmp_path / "set").rglob("*") if path.is_file()]
+    assert sorted(files) == ["data/one.txt", "two.txt"]
     with pytest.raises(subprocess.CalledProcessError):
         bring(Source(str(repository), done.stdout.strip(), ("other",)), tmp_path / "none")
+    subprocess.run(["git", "config", "uploadpack.allowFilter", "true"], cwd=repository, check=True)
+    object_ = subprocess.run(
+        ["git", "hash-object", "two.txt"], cwd=repository, check=True, capture_output=True, text=True
+    )
+    (repository / ".git/objects" / object_.stdout[:2] / object_.stdout[2:].strip()).unlink()
+    bring(Source(str(repository), done.stdout.strip(), ("data",)), tmp_path / "part")
+    assert (tmp_path / "part/data/one.txt").read_text() == "one"
     assert not (tmp_path / "none").exists()
     assert SOURCES.keys() <= {one.folder for one in SETS.values()} | set(old_books.FOLDERS)
 
