@@ -347,7 +347,7 @@ class Keeper:
         self.canaries.after(documents, batch)
         verdicts = [verdict_of(row, None if row.original is None else next(originals)) for row in rows]
         return [
-            Answer(document.id, None, verdict, near_of, collection=document.collection or None)
+            Answer(document.id, None, verdict, near_of, (), document.collection or None)
             for document, verdict, near_of in zip(documents, verdicts, near, strict=True)
         ]
 

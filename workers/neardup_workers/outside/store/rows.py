@@ -87,7 +87,7 @@ Columns = Mapping[str, Sequence[Any]]
 MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, *_BITS, "duplicate_of"))
 _MORE_NAMES = tuple(field.name for field in MORE)
 _NO_TIME = int(NO_TIME)
-_in_order = itemgetter(*StoredRow._fields)
+_said = itemgetter("status", "answered", "original", "similarity", "related", "previous", "matched", "flags", "more")
 # ``StoredRow._make`` without its call of Python for each row.
 _new_row = partial(tuple.__new__, StoredRow)
 TABLES = """
@@ -200,19 +200,19 @@ def stored_rows(
     ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
     contents, width = batch.contents.astype("<u8", copy=False).tobytes(), batch.fixed.shape[1]
     parts = enumerate(pairwise(batch.ragged_starts.tolist()))
-    columns = {
-        **(_said_columns(decided, decisions, row_at) if decisions.more else _PLAIN),
-        "cluster": decided.verdicts.clusters.tolist(),
-        "place": range(first, first + batch.size),
-        "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
-        "time": batch.times.tolist(),
-        "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
-        "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
-        "gone": repeat(0),
-        "date": [None if date == _NO_TIME else date for date in dates.tolist()],
-        **dict(zip(("source", "url", "title"), zip(*shown, strict=True), strict=True)),
-    }
-    return list(map(_new_row, zip(*_in_order(columns), strict=False)))  # some repeat without an end
+    said = _said(_said_columns(decided, decisions, row_at)) if decisions.more else _PLAIN
+    status, answered, original, similarity, related, previous, matched, flags, more = said
+    columns = (
+        range(first, first + batch.size),
+        [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
+        batch.times.tolist(),
+        [contents[at : at + 16] for at in range(0, len(contents), 16)],
+        [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
+        status, answered, decided.verdicts.clusters.tolist(), original, similarity, related, previous, repeat(0),
+        matched, flags, [None if date == _NO_TIME else date for date in dates.tolist()],
+        *zip(*shown, strict=True), more,
+    )  # fmt: skip
+    return list(map(_new_row, zip(*columns, strict=False)))  # some repeat without an end
 
 
 def _said_columns(
@@ -262,11 +262,10 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
 
 
 # What ``_said_columns`` returns of plain verdicts: those that are originals, and say no more.
-_PLAIN: dict[str, Iterable[Any]] = {
-    **dict.fromkeys(("original", "similarity", "related", "previous", "matched"), repeat(None)),
-    **dict.fromkeys(("status", "answered", "flags"), repeat(0)),
-    "more": repeat(encoded_more({field.name: False for field in MORE if field.kind == "flag"})),
-}
+_PLAIN: Sequence[Iterable[Any]] = (
+    repeat(0), repeat(0), *(repeat(None),) * 5, repeat(0),
+    repeat(encoded_more({field.name: False for field in MORE if field.kind == "flag"})),
+)  # fmt: skip
 
 
 def values_of_more(more: str | None) -> dict[str, Any]:

@@ -41,16 +41,12 @@ def store(writer: sqlite3.Connection, changes: KeptStories, texts: Mapping[int, 
         ((place,) for place in changes.ended),
     )
     writer.executemany("DELETE FROM contents WHERE place = ?", ((place,) for place in changes.dropped))
-    writer.executemany(
-        "INSERT INTO stories (cluster, id) VALUES (?1, ?2) ON CONFLICT (cluster) DO UPDATE SET id = ?2",
-        ((place, id_.encode()) for place, id_ in changes.ids.items()),
-    )
-    records = changes.records.astype("<i8")
-    writer.executemany(
-        "INSERT INTO stories (cluster, record, checksum) VALUES (?1, ?2, ?3) "
-        "ON CONFLICT (cluster) DO UPDATE SET record = ?2, checksum = ?3",
+    records, ids = changes.records.astype("<i8"), {place: id_.encode() for place, id_ in changes.ids.items()}
+    writer.executemany(  # the id with the record: a place without one is that of a story that ended, in an index
+        "INSERT INTO stories (cluster, id, record, checksum) VALUES (?1, ?2, ?3, ?4) "
+        "ON CONFLICT (cluster) DO UPDATE SET id = coalesce(?2, id), record = ?3, checksum = ?4",
         (
-            (place, data := record.tobytes(), crc32c(data))
+            (place, ids.get(place), data := record.tobytes(), crc32c(data))
             for place, record in zip(records[:, PLACE].tolist(), records, strict=True)
         ),
     )
