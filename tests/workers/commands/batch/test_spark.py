@@ -26,7 +26,11 @@ from neardup_workers.running.commands.batch.engines import ENGINES
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 # A proof with 1, 7 and 64 takes minutes: make torture.
 PARTITIONS = [int(number) for number in os.environ.get("NEARDUP_SPARK_PARTITIONS", "3").split()]
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A tenth of the processor time is the check of classes that come from Spark's own jars, and collections for classes.
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote"
+)
 # Some hundred rows are done before a query is compiled: make torture compiles.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 COMPILES = "NEARDUP_SPARK_PARTITIONS" in os.environ
