@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support" / "sockets"))
 from jars import BrokerUnavailableError, class_archive, find_java, kafka_version, resolve_jars, tail
 from ports import HOST, free_port, is_free
 

@@ -33,9 +33,9 @@ class Site(BaseHTTPRequestHandler):
 
 def test_a_crawl_keeps_its_pages_when_the_service_is_away(tmp_path: Path) -> None:
     """The example lost every page if no service answered; its first lines promise the opposite."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
+    with socket.socket() as closed, HTTPServer(("127.0.0.1", 0), Site) as server:
+        closed.bind(("127.0.0.1", 0))  # and does not listen: no other process takes the port
         port = closed.getsockname()[1]
-    with HTTPServer(("127.0.0.1", 0), Site) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

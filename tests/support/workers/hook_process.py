@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "sockets"))
 import httpx
+from ports import free_port
 from service_process import ROOT, WORDS, Serving
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of thirty-two bytes, so").decode()
@@ -58,12 +59,6 @@ def some_documents(count):
         stories.append([{"id": id_, "text": f"{words} {how}{story}"} for id_, how in named])
     for first in range(0, len(stories), _STORIES):
         yield from zip(*stories[first : first + _STORIES], strict=True)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def kill_at_random(folder, events, kills, seed=1, serve_kills=1):
