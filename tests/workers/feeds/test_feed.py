@@ -9,6 +9,7 @@ from email.utils import formatdate
 import httpx
 import pytest
 from memory_transport import MemoryTransport
+from ports import free_port
 from service_process import Serving
 from shell_harness import Bench
 
@@ -153,7 +154,8 @@ def test_items_go_to_a_service_once_each_and_wait_while_it_is_away(web, neardup,
     web.give("/a", rss("a", "b"))
     web.give("/b", rss("c", text="c"))
     arguments = ("feed", "--allow-private", "mine.opml", "--to-serve")
-    service = Serving(tmp_path)
+    port = ("--port", str(free_port()))  # of which it is also served after a kill
+    service = Serving(tmp_path, *port)
     try:
         said = [
             neardup(*arguments, service.url, *more).stderr.decode().splitlines()
@@ -171,7 +173,7 @@ def test_items_go_to_a_service_once_each_and_wait_while_it_is_away(web, neardup,
         web.give("/b", rss("d", text=f"{TEXT} Again."))
         feed = start(*arguments, service.url, "--state", "seen")
         assert b"does not answer" in feed.stderr.readline()
-        service = Serving(tmp_path, "--port", service.url.rpartition(":")[2].strip("/"))
+        service = Serving(tmp_path, *port)
         report = feed.communicate()[1].decode().splitlines()
         assert report[-2:] == ["the service says: 1 duplicate", "1 items of 2 feeds, 0 refused"]
         wrong = neardup(*arguments, f"{service.url.rstrip('/')}/nowhere", "--state", "other")
