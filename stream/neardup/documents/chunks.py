@@ -26,7 +26,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
             if type(document) is not Document:
                 check_type(document, Document, _RULE)
             chunk.append(document)
-            characters += len(document.text) if isinstance(document.text, str) else 0
+            characters += len(text) if isinstance(text := document.text, str) else 0
             if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
                 whole, chunk, characters = chunk, [], 0
                 yield whole

@@ -98,7 +98,6 @@ class Matcher:
         shared = shared_limits(self._limits, self.shard.of)
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
-        self.step = step(self.table)
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
         self._separate = config.separate
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
@@ -109,11 +108,13 @@ class Matcher:
         rows = self.rows(batch) if rows is None else rows
         items = rows.items if self.shard is WHOLE_STREAM else self.items(rows)
         part = self.slice(rows, items, 0, probe, add)
+        if part.end == len(items.times):
+            return part.matches
         parts = [part.matches]
         while part.end != len(items.times):
             part = self.slice(rows, items, part.end, probe, add)
             parts.append(part.matches)
-        return parts[0] if len(parts) == 1 else joined(parts)
+        return joined(parts)
 
     def slices(
         self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
@@ -162,10 +163,10 @@ class Matcher:
     ) -> Slice:  # fmt: skip
         """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs."""
         shard, table = self.shard, self.table
-        shared = shard.fewest(table.oldest) if shard.grown else shard.of, table.limits
-        if shared != self._shared:
-            table.limits = shared_limits(self._limits, *shared)
-            self._shared = shared[0], table.limits
+        shards = shard.fewest(table.oldest) if shard.grown else shard.of
+        if table.limits is not self._shared[1] or shards != self._shared[0]:
+            table.limits = shared_limits(self._limits, shards, table.limits)
+            self._shared = shards, table.limits
         find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
         settled = shard.settled if shard.grown else 0
         candidates = find(items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled)
@@ -285,8 +286,14 @@ class Matcher:
 
 def match_step(matcher: Matcher, batch: Batch, rows: StreamRows | None = None) -> Matches:
     """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
-    with matcher.step:
-        return matcher.match(batch, rows=rows)
+    matcher.table.begin()
+    try:
+        matches = matcher.match(batch, rows=rows)
+    except BaseException:
+        matcher.table.undo()
+        raise
+    matcher.table.commit()
+    return matches
 
 
 def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Slice]:

@@ -130,42 +130,36 @@ class PlainReader:
     def read(self, documents: Sequence[Document]) -> Sheet | None:
         """Return the columns of documents; ``None`` if one of them is not plain."""
         rows = tuple(documents)  # whatever becomes of a list, these stay
+        sheet: Sheet | None
+        scratch: Scratch | None
+        try:
+            sheet, scratch = self._idle.pop(), self._scratch.pop()
+        except IndexError:
+            sheet = scratch = None
         longest = id_bytes = 0
         while True:
-            sheet, scratch = self._room(len(rows), id_bytes, longest)
+            if sheet is None or sheet.size != len(rows) or len(sheet.columns.ids) < id_bytes:
+                sheet = Sheet(len(rows), max(id_bytes, _ID_BYTES * len(rows)), self._width, len(self._seeds))
+            if scratch is None or len(scratch.shingles) < longest:
+                scratch = plain_scratch(self._rules, longest)
             plain = sheet.kept
             if plain.value is None or plain.value[5] is not scratch:
                 rules = self._rules
                 plain.renew(_Plain(sheet.columns, LAYOUT, rules, rules.tables, self._seeds, scratch))
-            id_bytes, sheet.characters, longest, sheet.shingles, fewest = _sign(
+            id_bytes, sheet.characters, longest, sheet.shingles, sheet.fewest = _sign(
                 plain.address, id(rows), self._separate, self._characters_max
             )
-            if len(scratch.shingles) <= KEPT_SHINGLES:
-                self._scratch.append(scratch)
-            if fewest >= 0:
+            if sheet.fewest >= 0:
                 break
+        if len(scratch.shingles) <= KEPT_SHINGLES:
+            self._scratch.append(scratch)
         if id_bytes < 0:
             return None
         if id_bytes != sheet.id_bytes:
             whole = sheet.rows.batch
             sheet.batch, sheet.id_bytes = _new_batch((whole[0][:id_bytes], *whole[1:])), id_bytes
-        sheet.documents, sheet.longest, sheet.fewest = rows, longest, fewest
+        sheet.documents, sheet.longest = rows, longest
         return sheet
-
-    def _room(self, n: int, id_bytes: int, longest: int) -> tuple[Sheet, Scratch]:
-        """A sheet for so many documents and bytes of ids, and scratch for texts of so many characters, which no other
-        call has: those of an earlier call, if they have room."""
-        sheet = scratch = None
-        try:
-            sheet = self._idle.pop()
-            scratch = self._scratch.pop()
-        except IndexError:
-            pass
-        if sheet is None or sheet.size != n or len(sheet.columns.ids) < id_bytes:
-            sheet = Sheet(n, max(id_bytes, _ID_BYTES * n), self._width, len(self._seeds))
-        if scratch is None or len(scratch.shingles) < longest:
-            scratch = plain_scratch(self._rules, longest)
-        return sheet, scratch
 
     def fill_again(self, sheet: Sheet) -> None:
         """Take back a sheet that no one reads any more."""

@@ -293,14 +293,12 @@ def verdicts_of(
     n = len(documents)
     others: Sequence[int] = _others(verdicts, relations, more) if more != 0 or relations else ()
     if len(others) < n:
-        original, none, nothing = STATUSES[ORIGINAL], None, ()
-        out = [
-            _new_verdict((
-                one.id, original, none, none, cluster, none, none, none, False, one.collection, none, none, none,
+        original, none, nothing, clusters = STATUSES[ORIGINAL], None, (), verdicts.clusters.tolist()
+        for row, one in enumerate(documents):  # a comprehension and ``zip`` take three times as long for one document
+            out.append(_new_verdict((
+                one.id, original, none, none, clusters[row], none, none, none, False, one.collection, none, none, none,
                 none, none, nothing, none,
-            ))
-            for one, cluster in zip(documents, verdicts.clusters.tolist(), strict=True)
-        ]  # fmt: skip
+            )))  # fmt: skip
     if not others:
         return out
     derived = verdicts if len(others) == n else verdicts.select(np.array(others))
