@@ -88,7 +88,7 @@ def test_an_address_that_a_person_gives_reaches_no_private_machine(to, why):
         ({}, "0?followed=true", 409, "no_web_hook"),
         ({"webhook": HOOK}, "7?muted=true", 404, "unknown_cluster"),
         ({"webhook": HOOK}, "0?followed=true&to=ftp://a/", 422, "parameter"),
-        ({"webhook": HOOK}, "0?followed=true&to=http://10.0.0.1/", 422, "parameter"),
+        ({"webhook": HOOK}, "0?followed=true&to=http://10.0.0.1/", 409, "unreached"),
         ({}, "0?muted=yes", 422, "parameter"),
     ],
 )

@@ -34,6 +34,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         501, "this service shows what others decide, and has no window of its own",
         "ask a service with a window of its own (neardup serve --state)",
     ),
+    "unreached": (409, "no event would reach the address", "name another one"),
     "no_web_hook": (
         409, "the service has no web hook to follow with", "start it with --webhook URL and NEARDUP_WEBHOOK_SECRET",
     ),

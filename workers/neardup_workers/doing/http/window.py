@@ -200,7 +200,7 @@ async def mark(writer: Writer, service: Service, request: Request) -> Response:
     if followed and service.settings.webhook is None:
         raise Refused("no_web_hook", "followed")
     if to and (why := await run_in_threadpool(refusal_of, to, service.settings.webhook or "")):
-        raise Refused("parameter", "to", why)
+        raise Refused("unreached", "to", why)
     known = await run_in_threadpool(service.reader.cluster, story, -1, 1) if story < 1 << 63 else None
     if known is None:
         raise Refused("unknown_cluster", "cluster")

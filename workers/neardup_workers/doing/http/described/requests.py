@@ -114,7 +114,7 @@ RESPONSES: dict[str, Answered] = {
         200, "What holds of the cluster now.", JSON,
         record({"cluster": {"type": "integer"}} | {name: {"type": "boolean"} for name in ("muted", "followed")}),
     ),
-    "no_hook": Answered(409, "The service has no web hook, without which nothing is followed."),
+    "no_hook": Answered(409, "There is no web hook, without which nothing is followed; or no event would reach to."),
     "judgedPairs": Answered(
         200, "The threshold with the fewest errors among the pairs that together and apart have judged, the ends "
         "between which 95 of 100 resamples have it, and its errors; null below ten pairs, or if all are of one kind. "

@@ -29,7 +29,7 @@ _SECONDS_MAX = 10.0
 _ANSWER_BYTES_MAX = 1 << 16
 # Why an address that a person gave has taken nothing, where it is not silent.
 _WHY = {
-    "fetch_private": "the server has no public address, and is not that of the web hook, with its port",
+    "fetch_private": "the server has no public address, and not host and port of the web hook",
     "fetch_redirects": "it redirects",
     "fetch_url": "it is no address of http or https without user and password",
 }
