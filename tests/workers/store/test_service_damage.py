@@ -133,6 +133,25 @@ def test_a_page_of_zeros_is_refused_and_salvaged(folder):
     keeper.log.close()
 
 
+def test_damaged_newest_rows_keep_their_places(tmp_path):
+    """The number of places may not be stored yet: a later document gets none of theirs."""
+    keeper = opened(tmp_path, SETTINGS)
+    for n, text in enumerate(texts()[:20]):
+        keeper.check([Document(f"name{n}", text, NOW + n)])
+    keeper.log.close()
+    data = bytearray((tmp_path / "window.sqlite").read_bytes())
+    for page in range(PAGE_BYTES, len(data), PAGE_BYTES):
+        if b"name19" in data[page : page + PAGE_BYTES]:
+            data[page : page + PAGE_BYTES] = bytes(PAGE_BYTES)
+    (tmp_path / "window.sqlite").write_bytes(data)
+    salvage(tmp_path, SETTINGS.plan.width)
+    keeper = opened(tmp_path, SETTINGS)
+    [answer] = keeper.check([Document("later", TEXT, NOW + 20)])
+    assert keeper.log.latest(b"name0") is not None
+    assert answer.verdict["place"] >= 20
+    keeper.log.close()
+
+
 def test_a_folder_without_a_window_has_nothing_to_salvage(tmp_path):
     """A wrong folder is not made silently."""
     with pytest.raises(Failure, match="nothing to salvage"):
