@@ -152,13 +152,13 @@ def templated(count: int) -> Iterator[Document]:
 
 
 def _arabic(count: int) -> Iterator[Document]:
-    """Made texts, some of them edited copies; a fifth have the first half of the one before them. Their exact shingles
-    take so much memory that a tenth of them must do."""
+    """Made blurbs, some of them edited copies; a fifth have the first half of the one before them. Their exact shingles
+    take so much memory that a third of them must do; all are in the window."""
     before = ""
-    for i, document in enumerate(generated("Arabic", count // 10, "300w")):
+    for i, document in enumerate(generated("Arabic", count // 3, "20w")):
         text = before[: len(before) // 2] + document.text[len(before) // 2 :] if i % 5 == 0 else document.text
         before = document.text
-        yield document._replace(text=text, timestamp=float(i))
+        yield document._replace(text=text, timestamp=i / 10)
 
 
 def _news(count: int) -> Iterator[Document]:

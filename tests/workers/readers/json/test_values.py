@@ -106,6 +106,26 @@ def test_a_function_reads_protobuf_as_the_example_does(monkeypatch: pytest.Monke
     bench.run("sign", lambda: bench.metrics["sign"].value("refused", "not_decoded") >= 1)
 
 
+def test_a_function_reads_envelopes_as_the_example_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of Connect and Debezium, one in the other, and a bare record; a deletion is a letter, and its tombstone
+    removes the document of its key."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[4] / "docs/examples/serializers"))
+    bench = Bench(decode="envelope_values:document")
+    changed = lambda id_: {"before": None, "after": {"id": id_, "text": TEXT}, "op": "c", "ts_ms": 1}  # noqa: E731
+    values: list[Any] = [
+        {"schema": {"type": "struct"}, "payload": {"id": "a", "text": TEXT}}, changed("b"),
+        {"schema": None, "payload": changed("c")}, {"id": "d", "text": TEXT},
+    ]  # fmt: skip
+    for id_, value in zip("abcd", values, strict=True):
+        bench.cluster.append(bench.names.topics.documents, 0, json.dumps(value).encode(), id_.encode())
+    assert _pairs_of(bench, 4) == [("a", "b"), ("b", "c"), ("c", "d")]
+    deleted = {"before": {"id": "d", "text": TEXT}, "after": None, "op": "d"}
+    bench.cluster.append(bench.names.topics.documents, 0, json.dumps(deleted).encode(), b"d")
+    bench.cluster.append(bench.names.topics.documents, 0, None, b"d")
+    bench.run("sign", lambda: bench.metrics["sign"].value("removals") >= 1)
+    assert bench.metrics["sign"].value("refused", "not_decoded") == 1
+
+
 def _message(*fields: str) -> Any:
     """The class that protoc makes of a message News with these strings."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
