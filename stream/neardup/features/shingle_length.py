@@ -29,7 +29,7 @@ from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.shingles import chars
 from neardup.features.texts.words import StopList
 from neardup.features.tokens.bags import sorted_sets
-from neardup.features.tokens.verify import jaccard
+from neardup.features.tokens.verify import SET_MEASURES
 
 # The probability of a shingle in a document for ``enough``, and the expected number of common shingles for ``safe``.
 _ENOUGH, _SAFE = 1e-3, 1e-2
@@ -110,7 +110,7 @@ def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
     for k in lengths:
         values, starts = sorted_sets(*chars(chosen, k, StopList()))
         half = len(some) // 2
-        scores = jaccard(values, starts[: half + 1], values, starts[half:])
+        scores = SET_MEASURES["jaccard"].similarity(values, starts[: half + 1], values, starts[half:])
         out.append(Similarity(k, float(np.median(scores)), float(np.quantile(scores, 0.9)), float(np.mean(scores > 0))))
     return out
 

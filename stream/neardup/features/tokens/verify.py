@@ -32,47 +32,18 @@ def common_elements(values_a: Elements, starts_a: Starts, values_b: Elements, st
     return out
 
 
-def jaccard(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
-    """Jaccard similarity of sets; of bags the one whose union has the greatest multiplicities. 0 for two empty ones.
-
-    >>> import numpy as np
-    >>> a, b = np.array([1, 1, 1, 2], np.uint64), np.array([1, 1, 2, 2, 3], np.uint64)
-    >>> jaccard(a, np.array([0, 4]), b, np.array([0, 5])).tolist()
-    [0.5]
-    """
-    common = common_elements(values_a, starts_a, values_b, starts_b)
-    return jaccard_of(common, np.diff(starts_a), np.diff(starts_b))
-
-
-def jaccard_bag_sum(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
-    """Jaccard similarity of bags whose union has the sum of the multiplicities: at most one half."""
-    common = common_elements(values_a, starts_a, values_b, starts_b)
-    return jaccard_bag_sum_of(common, np.diff(starts_a), np.diff(starts_b))
-
-
-def containment(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
-    """The fraction of a's elements that are in b; 0 for an empty a."""
-    return _ratio(common_elements(values_a, starts_a, values_b, starts_b), np.diff(starts_a))
-
-
-def containment_either(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
-    """The fraction of the smaller item's elements that the larger has: the greater of the two containments."""
-    common = common_elements(values_a, starts_a, values_b, starts_b)
-    return containment_either_of(common, np.diff(starts_a), np.diff(starts_b))
-
-
-def jaccard_of(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
-    """``jaccard`` of items of which the common elements are counted."""
+def jaccard(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
+    """Jaccard similarity of sets; of bags the one whose union has the greatest multiplicities. 0 for two empty ones."""
     return _ratio(common, sizes_a + sizes_b - common)
 
 
-def jaccard_bag_sum_of(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
-    """``jaccard_bag_sum`` in the same way."""
+def jaccard_bag_sum(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
+    """Jaccard similarity of bags whose union has the sum of the multiplicities: at most one half."""
     return _ratio(common, sizes_a + sizes_b)
 
 
-def containment_either_of(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
-    """``containment_either`` in the same way."""
+def containment_either(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
+    """The fraction of the smaller item's elements that the larger has: the greater of the two containments."""
     return _ratio(common, np.minimum(sizes_a, sizes_b))
 
 
@@ -103,11 +74,16 @@ def no_share(_: float) -> float:
 
 
 class SetMeasure(NamedTuple):
-    """A row of ``SET_MEASURES``: the similarity of two sets or bags, also from the number of common elements and the
-    two sizes, the fraction of its elements that each of two such items shares with the other at least, and the
-    probability that their rows agree."""
+    """A row of ``SET_MEASURES``: the similarity of two sets or bags from the number of common elements and the two
+    sizes, the fraction of its elements that each of two such items shares with the other at least, and the probability
+    that their rows agree.
 
-    similarity: Callable[[Elements, Starts, Elements, Starts], Floats]
+    >>> import numpy as np
+    >>> a, b = np.array([1, 1, 1, 2], np.uint64), np.array([1, 1, 2, 2, 3], np.uint64)
+    >>> SET_MEASURES["jaccard"].similarity(a, np.array([0, 4]), b, np.array([0, 5])).tolist()
+    [0.5]
+    """
+
     of_counts: Callable[[Counts, Counts, Counts], Floats]
     share_min: Callable[[float], float]
     of_bags: bool = False  # repetitions count: they are numbered, and so different elements
@@ -116,20 +92,25 @@ class SetMeasure(NamedTuple):
     similarity_max: float = 1.0  # the similarity of equal items
     weighted: bool = False  # whether counts of the stream weigh the elements (``rarity``); without them it is as here
 
+    def similarity(self, values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
+        """Return the similarity of each pair; repetitions in sets are removed before."""
+        common = common_elements(values_a, starts_a, values_b, starts_b)
+        return self.of_counts(common, np.diff(starts_a), np.diff(starts_b))
+
 
 # ``Config.measure`` of a scheme of sets. A pair has no direction, so containment is that of the smaller set in the
 # larger one.
 SET_MEASURES: dict[str, SetMeasure] = {
-    "jaccard": SetMeasure(jaccard, jaccard_of, jaccard_share),
-    "jaccard_bag": SetMeasure(jaccard, jaccard_of, jaccard_share, of_bags=True),
+    "jaccard": SetMeasure(jaccard, jaccard_share),
+    "jaccard_bag": SetMeasure(jaccard, jaccard_share, of_bags=True),
     "jaccard_bag_sum": SetMeasure(
-        jaccard_bag_sum, jaccard_bag_sum_of, summed_share, of_bags=True, agreement=summed_agreement, estimable=False,
+        jaccard_bag_sum, summed_share, of_bags=True, agreement=summed_agreement, estimable=False,
         similarity_max=0.5,
     ),
     "containment": SetMeasure(
-        containment_either, containment_either_of, no_share, agreement=containment_agreement, estimable=False
+        containment_either, no_share, agreement=containment_agreement, estimable=False
     ),
-    "jaccard_idf": SetMeasure(jaccard, jaccard_of, no_share, estimable=False, weighted=True),
+    "jaccard_idf": SetMeasure(jaccard, no_share, estimable=False, weighted=True),
 }  # fmt: skip
 
 

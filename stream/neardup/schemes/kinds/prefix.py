@@ -161,7 +161,7 @@ def common(a: Evidence, b: Evidence, plan: PrefixPlan) -> Common:
     """The number of common tokens of the prefixes, the true Jaccard similarity of the sets."""
     both = (*ragged_values(a, np.uint64), *ragged_values(b, np.uint64))
     tokens = shared(*both, plan.threshold)
-    return Common(tokens, np.ones(len(tokens), np.bool_), verify.jaccard(*both))
+    return Common(tokens, np.ones(len(tokens), np.bool_), verify.SET_MEASURES["jaccard"].similarity(*both))
 
 
 def signing(plan: PrefixPlan) -> tuple[object, ...]:
