@@ -44,7 +44,7 @@ from neardup.stories.verdicts.kept import (
 )
 from neardup.stories.verdicts.leads import NO_ROW
 from neardup.stories.verdicts.records import NO_CHANGES
-from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, VerdictLimits
+from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, Pairs, VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, REMOVAL, Arrivals
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
@@ -311,17 +311,17 @@ class Decider:
         rows = self._rows if accepted is self._every else accepted.nonzero()[0]  # of the documents
         compare = self._compare(batch, rows, offset) if self._is_direct else None
         probe, old = (True, rule.NONE_OLD) if references is None else (not references.all(), references)
-        matcher, read, at = self._matcher, signed.rows, 0
-        if read is None or references is not None:
-            read = matcher.rows(batch, references)
+        matcher, at = self._matcher, 0
+        read = (references is None and signed.rows) or matcher.rows(batch, references)
         items = matcher.items(read)
         while True:
             part = matcher.slice(read, items, at, probe=probe, leads=True, named=named)
             end = count if part.end == len(rows) else int(rows[part.end])
-            is_any = len(part.items) or len(part.leads.items)
-            led = rule.pairs_of(self._led(batch, part, rows, relations), rows, offset) if is_any else NOTHING_FOUND
+            pairs: Found | Pairs = NOTHING_FOUND
+            if len(part.items) or len(part.leads.items):
+                pairs = rule.pairs_of(self._led(batch, part, rows, relations), rows, offset, count)
             arriving = rule.ARRIVED if first else (matcher.table.items_at(items), accepted, self._places, old)
-            self.decisions.decide(self._arrivals, led, compare, verdicts, first, end, arriving)
+            self.decisions.decide(self._arrivals, pairs, compare, verdicts, first, end, arriving)
             if seen is not None:
                 seen(part)
             first, at = end, part.end
@@ -384,8 +384,8 @@ class Decider:
     def _evidence(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
         return parts_of(self._matcher.evidence(numbers + (self._first_slot or 0)))
 
-    def _ids(self, numbers: npt.NDArray[np.int64]) -> list[str]:
-        return self._matcher.table.ids(numbers + (self._first_slot or 0)) if len(numbers) else []
+    def _ids(self, numbers: list[int] | npt.NDArray[np.int64]) -> list[str]:
+        return self._matcher.table.ids([number + (self._first_slot or 0) for number in numbers])
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""

@@ -143,8 +143,8 @@ class Decisions:
         self._is_open = self._begins = True
 
     def decide(
-        self, arrivals: Arrivals, found: Found, compare: Compare | None = None, verdicts: Verdicts | None = None,
-        first: int = 0, end: int | None = None, arriving: Arriving = rule.ARRIVED,
+        self, arrivals: Arrivals, found: Found | Pairs, compare: Compare | None = None,
+        verdicts: Verdicts | None = None, first: int = 0, end: int | None = None, arriving: Arriving = rule.ARRIVED,
     ) -> Verdicts:  # fmt: skip
         """Decide arrivals in their order.
 
@@ -173,7 +173,9 @@ class Decisions:
                 usable=compare is not None, starts=starts, against=np.empty(n, np.int64)
             )
         pairs, comparing, kept = self._no_pairs, self._comparing, self._kept
-        if len(found.rows):
+        if isinstance(found, Pairs):
+            pairs = found
+        elif len(found.rows):
             pairs = _new_pairs((rule.starts_of(found.rows, n), found.numbers, found.similarities))
         was = kept.value
         if was is None or was[0] is not self._columns or was[2] is not arrivals or was[3] is not verdicts:
@@ -278,7 +280,7 @@ class Decisions:
         assert self._is_open, "no step is open"
         columns = self._columns
         is_same = self._begins or not columns.state.item(JOURNAL)  # as most steps of one document
-        self.changes = records.NO_CHANGES if is_same else records.changes(columns)
+        self.changes = records.NO_CHANGES if is_same else records.changes(columns, with_records=False)
         self._is_open = self._begins = False
         if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
             self.first = row_columns.drop(self._columns, self._rules)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import repeat
+from operator import methodcaller
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -270,8 +271,8 @@ def values_of(
     return lists
 
 
-# ``Verdict._make`` without its call of Python for each verdict.
-_new_verdict = functools.partial(tuple.__new__, Verdict)
+# ``Verdict._make`` and ``tolist`` without a call of Python for each verdict.
+_new_verdict, _listed_column = functools.partial(tuple.__new__, Verdict), methodcaller("tolist")
 
 
 def verdicts_of(
@@ -306,7 +307,7 @@ def verdicts_of(
     out = out or [None] * n
     for (
         row, status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal,
-    ) in zip(others, *[column.tolist() for column in derived], strict=True):  # fmt: skip
+    ) in zip(others, *map(_listed_column, derived), strict=True):  # fmt: skip
         id_, collection = documents[row].id, documents[row].collection
         out[row] = _new_verdict((
             id_, STATUSES[status], None if original == NONE else next(ids), similarity or None,

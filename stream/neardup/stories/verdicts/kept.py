@@ -113,7 +113,7 @@ class TableHoldings(Holdings):
                 self._in_table.pop(row, None)
             self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
         in_table = self._in_table
-        leaving = [row for row in range(self.first, first) if row in in_table] if in_table else ()
+        leaving = [row for row in range(self.first, first) if row in in_table] if first > self.first else ()
         self.first = first if first > self.first else self.first
         if not is_changed and not leaving:
             return
@@ -126,13 +126,14 @@ class TableHoldings(Holdings):
             names = dict(zip(stories[begins].tolist(), ids(rows[begins]), strict=True))
         self.follow(changes, parts, names)
 
-    def original_ids(self, originals: list[int], clusters: _Longs, ids: _Ids) -> list[str]:
+    def original_ids(self, originals: list[int], clusters: _Longs, ids: Callable[[list[int]], list[str]]) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order. ``originals`` are their rows, ``NONE``
         where none is named, ``GONE`` for one that has left; ``clusters`` their places; ``ids`` as for ``leave``."""
-        if originals.count(NONE) == len(originals):
-            return []
-        here = iter(ids(np.array([number for number in originals if number >= 0], np.int64)))
-        of = zip(originals, clusters.tolist(), strict=True)
+        rows = [number for number in originals if number >= 0]
+        found = ids(rows) if rows else []
+        if GONE not in originals:
+            return found
+        here, of = iter(found), zip(originals, clusters.tolist(), strict=True)
         return [self.names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
 
     def resume(self, evidence: Mapping[int, bytes], names: Mapping[int, str], records: _Longs) -> None:

@@ -309,18 +309,18 @@ def collect(columns: Columns) -> npt.NDArray[np.int64]:
     return held(columns)
 
 
-def changes(columns: Columns) -> Changes:
-    """Return what the step changed so far."""
-    if not columns.state.item(JOURNAL):
+def changes(columns: Columns, *, with_records: bool = True) -> Changes:
+    """Return what the step changed so far, if asked for with the records."""
+    if (count := columns.state.item(JOURNAL)) == 0:
         return NO_CHANGES
-    journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
-    contents = np.empty((2, 3, CONTENTS_MAX * len(journal)), np.int64)
-    stories, none = np.empty((3, 2, len(journal)), np.int64), NO_CHANGES
+    journal, records, none = columns.story.journal[:count], columns.story.records, NO_CHANGES
+    contents, stories = np.empty((2, 3, CONTENTS_MAX * count), np.int64), np.empty((3, 2, count), np.int64)
     came, went, begun, ended, living = compare_records(journal, records, contents, stories)
     arrived = (contents[0, 0, :came], contents[0, 1, :came], contents[0, 2, :came]) if came else none[:3]
     gone = (contents[1, 0, :went], contents[1, 1, :went]) if went else none[3:5]
     starting = (stories[0, 0, :begun], stories[0, 1, :begun]) if begun else none[5:7]
-    return Changes(*arrived, *gone, *starting, stories[1, 0, :ended], records.take(stories[2, 0, :living], axis=0))
+    records = records.take(stories[2, 0, :living], axis=0) if with_records else none[8]
+    return Changes(*arrived, *gone, *starting, stories[1, 0, :ended], records)
 
 
 @kernel("i64[,], i64[,], i64[,,], i64[,,]", locked=True, direct=True)

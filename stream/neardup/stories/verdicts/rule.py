@@ -55,7 +55,7 @@ from neardup.stories.verdicts.row_columns import (
     NONE,
     NOT_BEGUN,
     STREAM_TIME,
-    Found,
+    Pairs,
     append,
     enter,
     is_late,
@@ -152,19 +152,22 @@ def arrive(items, accepted, place, references, out):
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
 
 
-def pairs_of(led: Leads, rows: npt.NDArray[np.int64], offset: int) -> Found:
-    """Return m leads as pairs: the arrivals of their items, which ``rows`` names, the rows of their slots, which are
-    ``offset`` less, and how similar they are."""
-    arrivals, numbers = np.empty(m := len(led.items), np.int64), np.empty(m, np.int64)
-    similarities = np.empty(m, np.float32)
-    _pair(led.items, led.slots, led.similarity, rows, offset, arrivals, numbers, similarities)
-    return Found(arrivals, numbers, similarities)
+def pairs_of(led: Leads, rows: npt.NDArray[np.int64], offset: int, count: int) -> Pairs:
+    """Return m leads as pairs of ``count`` arrivals: ``rows`` names the arrivals of their items, and the rows of their
+    slots are ``offset`` less."""
+    pairs = Pairs(np.empty(count + 1, np.int64), np.empty(m := len(led.items), np.int64), np.empty(m, np.float32))
+    _pair(led.items, led.slots, led.similarity, rows, offset, *pairs)
+    return pairs
 
 
 @kernel("const i32[], const i64[], const f64[], const i64[], i64, i64[], i64[], f32[]", locked=True, direct=True)
-def _pair(items, slots, similarity, rows, offset, arrivals, numbers, similarities):
-    for i in range(len(items)):
-        arrivals[i], numbers[i], similarities[i] = rows[items[i]], slots[i] - offset, np.float32(similarity[i])
+def _pair(items, slots, similarity, rows, offset, starts, numbers, similarities):
+    at = 0
+    for i in range(len(starts)):
+        while at < len(items) and rows[items[at]] < i:
+            numbers[at], similarities[at] = slots[at] - offset, np.float32(similarity[at])
+            at += 1
+        starts[i] = at
 
 
 def starts_of(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
