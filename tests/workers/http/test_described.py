@@ -31,7 +31,8 @@ def test_every_request_is_described_and_every_description_has_a_handler(tmp_path
 
 
 def test_a_parameter_that_a_request_does_not_have_is_refused(tmp_path):
-    """A name with a letter wrong would add a document that was to be looked up. Each request says its own names."""
+    """A name with a letter wrong, or a second value, would add a document that was to be looked up. Each request says
+    its own names."""
     with world_in(tmp_path) as world:
         paths = [(method.upper(), path) for method, path in REQUESTS if path.startswith("/v1/")]
         assert len(paths) > 15
@@ -39,6 +40,8 @@ def test_a_parameter_that_a_request_does_not_have_is_refused(tmp_path):
             answer = world.ask(method, path.format(id="a", cluster=1, name="a") + "?ad=false", content=b"{}")
             assert (answer.status_code, answer.json()["reason"], answer.json()["field"]) == (422, "parameter", "ad")
         assert "this request has add, nearest" in world.ask("POST", "/v1/check?ad=false").json()["detail"]
+        doubled = world.ask("POST", "/v1/check?add=false&add=true").json()
+        assert (doubled["field"], doubled["detail"]) == ("add", "give it once")
         assert world.ask("GET", "/v1/documents").json()["documents"] == []
         for open_path in ("/?story=1", "/metrics?name=x", "/healthz?by=probe"):
             assert world.ask("GET", open_path).status_code == 200

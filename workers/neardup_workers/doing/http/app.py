@@ -168,10 +168,15 @@ def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> An
 
 
 def _check_names(request: Request, known: Sequence[str] | None) -> None:
-    """Refuse a parameter that the request does not have: a name with a letter wrong would leave its default."""
-    for name in request.query_params if request.scope["query_string"] else ():
-        if known is not None and name not in known:
+    """Refuse a parameter that the request does not have, because its default would stay, and one given twice."""
+    if known is None or not request.scope["query_string"]:
+        return
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if name not in known:
             raise Refused("parameter", name, f"this request has {', '.join(known) or 'no parameters'}")
+        if names.count(name) > 1:
+            raise Refused("parameter", name, "give it once")
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
