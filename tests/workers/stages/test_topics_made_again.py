@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
-from neardup_workers.doing.stages.agreement import agree
+from neardup_workers.doing.stages.agreement import agree, check_kept, in_force
 from neardup_workers.outside.process.exits import Exit, Failure
 
 READ = [
@@ -95,3 +97,20 @@ def test_topics_that_an_administrator_makes_again_are_agreed_upon() -> None:
 
     with pytest.raises(Failure, match=AGAIN.format("documents")):
         bench.run("sign", make_again)
+
+
+def test_an_administrator_waits_for_the_ids_of_what_it_has_made() -> None:
+    """The broker that answers may know the older topic, or none, for a moment."""
+    bench, answers, naps = _worked(), [], []
+
+    class Late(MemoryTransport):
+        def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+            found = super().topic_ids(topics)
+            answers.append(found)
+            return {2: known, 3: {}}.get(len(answers), found)  # the first one is asked for the other topics
+
+    known = MemoryTransport(bench.cluster).topic_ids([bench.names.topics.signed])
+    made = [_make_again(bench, "signed", is_filled=True)]
+    agree(Late(bench.cluster), bench.settings, naps.append, made=made)
+    assert len(naps) == 2
+    check_kept(MemoryTransport(bench.cluster), in_force(MemoryTransport(bench.cluster), bench.settings).topics)

@@ -38,6 +38,8 @@ _LOGS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # A committed record is read behind the open transactions of others, which end within this time.
 _READ_SECONDS, _LOOK_SECONDS = 60.0, 0.1
+# The broker that answers may not know new topics yet, or know the older ones; some give no ids.
+_ID_LOOKS = 50
 
 
 class Agreed(NamedTuple):
@@ -187,7 +189,12 @@ def agree(
     before = {} if force is None else logs_of(force, settings, *ROLES)
     check_kept(transport, {topic: known for topic, known in before.items() if topic not in made})
     logs = {getattr(names.topics, field) for fields in _LOGS.values() for field in fields}
-    own = agreed_of(settings)._replace(topics={**before, **transport.topic_ids(logs)})
+    for _ in range(_ID_LOOKS):
+        ids = transport.topic_ids(logs)
+        if all(ids.get(topic, before.get(topic)) != before.get(topic) for topic in logs.intersection(made)):
+            break
+        sleep(_LOOK_SECONDS)
+    own = agreed_of(settings)._replace(topics={**before, **ids})
     changed = "" if force is None else differences(settings, force)
     if force is not None and not changed and own.topics == before:
         return ""
