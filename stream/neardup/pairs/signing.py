@@ -195,7 +195,8 @@ def _sign(plain, documents, separate, characters_max):
 def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
     """Return plain documents with their texts found; texts that are longer than ``characters_max`` are refused."""
     texts, documents = sheet.columns.texts, sheet.documents
-    held = HeldTexts(texts, {}, sheet.characters, documents)
+    # Where they were signed, the sheet counts normalised characters: too few for the room of what is read again.
+    held = HeldTexts(texts, {}, int(texts.lengths.sum()), documents)
     if sheet.longest > characters_max:
         held = without_longer(texts, characters_max, documents)
     return HeldDocuments(documents, held)

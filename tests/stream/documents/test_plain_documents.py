@@ -54,6 +54,14 @@ def test_long_ids_have_room() -> None:
     assert sheet.batch.ids.tobytes().decode() == "".join(document.id for document in given)
 
 
+def test_texts_that_are_read_again_have_the_room_of_what_was_given() -> None:
+    """Next to one without a shingle: normalised they are shorter, and were written beyond that room."""
+    sheet = PlainReader(Config()).read([Document("a", "one  two   three"), Document("b", "  ")])
+    assert sheet is not None
+    assert sheet.fewest == 0
+    assert held_documents(sheet, 100).held.characters == 18
+
+
 class _Text(str):
     """A string of another type."""
 
