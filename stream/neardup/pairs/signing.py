@@ -212,6 +212,9 @@ class Signed(NamedTuple):
     shingles: int
     sheet: Sheet | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Signed, self[:4]  # a sheet is memory of this process
+
     @property
     def rows(self) -> StreamRows | None:
         """The rows of the batch, where they were made with it."""
