@@ -32,12 +32,14 @@ def signed(world: World) -> tuple[list[bytes], int]:
 
 def outputs(world: World) -> dict[str, Any]:
     """What readers of each topic get, byte for byte and with offsets, and what every group has committed: of matchers
-    with the stream time and the counts of each shard; of signers without the moment of the commit."""
+    with the stream time and the counts of each shard; of signers without the moment of the commit, of settings without
+    the ids of topics."""
     topics = {name: topic for name, topic in world.topics._asdict().items() if name != "signed"}
     records = {
         name: [(r.partition, r.offset, r.key, r.value, r.headers) for r in world.records(topic)]
         for name, topic in topics.items()
     }
+    records["settings"] = [(*at[:3], re.sub(rb'"topics":{.*?}', b"", at[3]), at[4]) for at in records["settings"]]
     shared = {role: ROLES[role].topic(world.topics) for role in (SIGN, MATCH, LINK, FILTER)}
     places = {role: world.transport.group_offsets(world.names.group(role), topic) for role, topic in shared.items()}
     for partition, at in places[SIGN].items():
