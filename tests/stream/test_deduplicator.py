@@ -14,7 +14,7 @@ from neardup import Config, Deduplicator, Document, Pair, Refusal
 from neardup.documents.document import REASONS
 from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts import decisions, records, stories
-from neardup.window import band_table, heads
+from neardup.window import band_table, heads, step
 from neardup.window.pages import Pages
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
@@ -183,3 +183,31 @@ def test_growth_that_fails_anywhere_changes_no_later_verdict(monkeypatch: pytest
     growths = made[0]
     assert growths > 50
     assert all(decided(failing) == expected for failing in range(1, growths + 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "module", "kernel"), [("process", step, "run"), ("decide", step, "run"), ("decide", decisions, "_decide")]
+)
+def test_a_signal_that_comes_during_a_kernel_undoes_the_whole_step(
+    monkeypatch: pytest.MonkeyPatch, call: str, module: object, kernel: str
+):
+    """It is raised between the return of the kernel and the next line; what is given next has not seen the step."""
+    dedup, fresh, real = Deduplicator(), Deduplicator(), getattr(module, kernel)
+
+    def interrupted(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    for one in (dedup, fresh):
+        for texts in (range(1), range(1, 41)):
+            getattr(one, call)([Document(f"t{n}", f"{n} {n * n} {n**3} {n**4} {n**5}") for n in texts])
+    given = [
+        Document(f"d{n}", f"{n} ships lie in the harbour of a town that is cut off since {n} hours") for n in (7, 8)
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, kernel, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(dedup, call)([Document("lost", given[0].text)])
+    for _ in range(2):
+        assert getattr(dedup, call)(given) == getattr(fresh, call)(given)
+    assert dedup.save() == fresh.save()

@@ -132,10 +132,14 @@ class PlainReader:
         rows = tuple(documents)  # whatever becomes of a list, these stay
         sheet: Sheet | None
         scratch: Scratch | None
-        try:
-            sheet, scratch = self._idle.pop(), self._scratch.pop()
+        try:  # another thread may take the last one
+            sheet = self._idle.pop()
         except IndexError:
-            sheet = scratch = None
+            sheet = None
+        try:
+            scratch = self._scratch.pop()
+        except IndexError:
+            scratch = None
         longest = id_bytes = 0
         while True:
             if sheet is None or sheet.size != len(rows) or len(sheet.columns.ids) < id_bytes:
@@ -153,6 +157,8 @@ class PlainReader:
                 break
         if len(scratch.shingles) <= KEPT_SHINGLES:
             self._scratch.append(scratch)
+        else:
+            plain.value = None  # else the sheet would keep it
         if id_bytes < 0:
             return None
         if id_bytes != sheet.id_bytes:

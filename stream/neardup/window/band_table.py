@@ -67,7 +67,7 @@ from neardup.window.counters import (
     Limits,
     count_missed,
 )
-from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, grown, rebuild
+from neardup.window.heads import NEEDS_PAGES, NONE, SEGMENTS, add_pages, empty_heads, grown, rebuild
 from neardup.window.pages import Pages, empty_arrays, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
@@ -123,7 +123,6 @@ class BandTable:
         self._kept, self._items = Kept[views.Table](views.keep_table), Kept[Items](views.keep_items)
         self._epoch, self._base = 1, 0
         self._is_open, self._before = False, state.copy()
-        self._begins = False  # whether the step that is open has changed nothing yet
         self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
         self._room = np.zeros(4, np.int64)  # the ends of slots, postings, bytes and links for which there is room
         self._must_grow = True  # whether arrays or maps are shorter than their pages
@@ -136,7 +135,8 @@ class BandTable:
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
-        self._is_open, self._begins, self._base = True, True, self._released[1]
+        self._is_open, self._base = True, self._released[1]
+        self._before[SLOT_END] = NONE  # until a kernel changes something: a signal may raise as soon as that returns
         if self.posting_end > self._sweep_after:
             self._sweep(self.posting_end)
         if self._rarity is not None:
@@ -145,7 +145,7 @@ class BandTable:
     def commit(self) -> None:
         """Close the step and give back the pages of what has left the window."""
         assert self._is_open, "no step is open"
-        self._is_open = self._begins = False
+        self._is_open = False
         if self._rarity is not None:
             self._rarity.commit()
         oldest = self.oldest
@@ -161,12 +161,12 @@ class BandTable:
     def undo(self) -> None:
         """Close the step and restore the table as it was at ``begin``."""
         assert self._is_open, "no step is open"
-        if not self._begins:
+        if self._before[SLOT_END] != NONE:
             step.undo(self.store, self._work.journal, self._base)
             self._work.found.length[0] = 0  # an exception may have left candidates
             self.store.state[:] = self._before
             self.oldest, self.slot_end, self.posting_end = self._before[[OLDEST, SLOT_END, POSTING_END]].tolist()
-        self._is_open = self._begins = False
+        self._is_open = False
         if self._rarity is not None:
             self._rarity.undo()
 
@@ -199,9 +199,8 @@ class BandTable:
         while left > 0:
             first, why, segment, found, self.oldest, self.slot_end, self.posting_end = step.run(
                 self.at(limits), at, self._room, first, probe, add, epoch, self._base, left, settled,
-                self._is_shard, self._begins,
+                self._is_shard,
             )  # fmt: skip
-            self._begins = False
             if why == FINISHED:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]

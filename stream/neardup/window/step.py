@@ -80,16 +80,16 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 AHEAD = 2
 
 
-@kernel("i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool, bool", direct=True)
-def run(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard, begins):
+@kernel("i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
+def run(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
     """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; the ``Table`` and the
-    ``Items`` are at addresses. If it ``begins`` a step, keep the state before it, and empty the journal.
+    ``Items`` are at addresses. What changes a step first keeps the state before it, and empties the journal.
     ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop
     stopped, the segment of the heads that is full (``NONE``: no segment), how many candidates it found, the oldest
     slot, and the ends of slots and postings.
     """
     (store, limits, work, before), items = table_at(table), items_at(rows)
-    if begins:
+    if before[SLOT_END] == NONE:
         for i in range(len(store.state)):
             before[i] = store.state[i]
         work.journal.counts[:CHANGES] = 0

@@ -153,3 +153,13 @@ def test_what_is_given_back_is_filled_again() -> None:
     assert [column.tolist() for column in last.batch] == apart[2]
     assert signer.sign([Document("d", "")]).refusals
     assert [column.tolist() for column in wide.batch] == apart[1]
+
+
+def test_what_is_never_given_back_leaves_nothing_behind() -> None:
+    """A look is not filled again: no scratch is made for each, and what was signed keeps no long text."""
+    signer = Signer(Config())
+    kept = [signer.sign([Document("a", "some words of a text " * words)]) for words in (9, 9, 9, 9_999, 9)]
+    assert len(signer._plain._scratch) == 1
+    assert [signed.sheet is not None and signed.sheet.kept.value is None for signed in kept] == [
+        False, False, False, True, False,
+    ]  # fmt: skip

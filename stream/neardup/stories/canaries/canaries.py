@@ -8,6 +8,7 @@ time of the stream, not from the table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ class Canaries:
     def __init__(
         self, matcher: Matcher, every: int = EVERY, seed: int = 0, allowance: Allowance | None = None
     ) -> None:  # fmt: skip
-        check_type(every, int, "canaries_every is a whole number of documents")
+        check_type(every, Integral, "canaries_every is a whole number of documents")
         config = matcher.config
         self._matcher = matcher
         self._every = every if has_canaries(config) else 0

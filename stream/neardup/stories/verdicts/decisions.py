@@ -43,6 +43,7 @@ from neardup.stories.verdicts.row_columns import (
     IGNORED,
     JOURNAL,
     MARK_ENTRIES,
+    NONE,
     NOTHING_FOUND,
     RECORDS,
     STEP,
@@ -90,11 +91,12 @@ def _keep(deciding, address):
     put(deciding, address)
 
 
-@kernel("i64, i64, const bool[], i64, const bool[], bool, Pairs, Comparing, i64, i64", direct=True)
-def _decide(deciding, items, accepted, place, references, begins, pairs, comparing, first, end):
-    """``rule.decide`` with a state and arrivals at an address; before it, the arrivals come, and a step begins."""
+@kernel("i64, i64, const bool[], i64, const bool[], Pairs, Comparing, i64, i64", direct=True)
+def _decide(deciding, items, accepted, place, references, pairs, comparing, first, end):
+    """``rule.decide`` with a state and arrivals at an address; before it, the arrivals come, and a step keeps the state
+    before its first change."""
     columns, rules, arrivals, verdicts, before = _deciding_at(deciding)
-    if begins:
+    if before[END] == NONE:
         row_columns.begin(columns.state, before)
     if items:
         rule.arrive(items_at(items), accepted, place, references, arrivals)
@@ -118,7 +120,6 @@ class Decisions:
         self._no_pairs, self._comparing = Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
         self._kept = Kept[_Deciding](_keep)
         self._is_open, self._before = False, self._columns.state.copy()
-        self._begins = False  # whether the step that is open has changed nothing yet
         self._room = 0  # for so many rows there is room for certain
         self.first = self.end = self.more = 0
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
@@ -140,7 +141,8 @@ class Decisions:
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
-        self._is_open = self._begins = True
+        self._is_open = True
+        self._before[END] = NONE  # until a kernel changes something: a signal may raise as soon as that returns
 
     def decide(
         self, arrivals: Arrivals, found: Found | Pairs, compare: Compare | None = None,
@@ -184,9 +186,9 @@ class Decisions:
         while at < end:
             if at == block_end:
                 comparing, block_end = self._comparing, min(end, at + _AHEAD_MAX)
-            at, self.end, more = _decide(kept.address, *arriving, self._begins, pairs, comparing, at, block_end)
+            at, self.end, more = _decide(kept.address, *arriving, pairs, comparing, at, block_end)
             self.more += more
-            self._begins, arriving = False, rule.ARRIVED
+            arriving = rule.ARRIVED
             if at < block_end:
                 assert compare is not None, "a document waits for comparisons that cannot be made"
                 asked = int(comparing.asked[0])
@@ -215,7 +217,6 @@ class Decisions:
         """
         self.begin()
         row_columns.begin(self._columns.state, self._before)
-        self._begins = False
         numbers = np.empty(len(arrivals.places), np.int64)
         self._make_room(len(numbers), len(kept.records))
         records.resume(self._columns, kept.records)
@@ -273,15 +274,15 @@ class Decisions:
 
     def pending(self) -> records.Changes:
         """Return what the open step has changed so far."""
-        return records.NO_CHANGES if self._begins else records.changes(self._columns)
+        return records.NO_CHANGES if self._before[END] == NONE else records.changes(self._columns)
 
     def commit(self) -> None:
         """Close the step, drop the rows that have left the window, and collect the stories that have ended."""
         assert self._is_open, "no step is open"
         columns = self._columns
-        is_same = self._begins or not columns.state.item(JOURNAL)  # as most steps of one document
+        is_same = self._before.item(END) == NONE or not columns.state.item(JOURNAL)  # as most steps of one document
         self.changes = records.NO_CHANGES if is_same else records.changes(columns, with_records=False)
-        self._is_open = self._begins = False
+        self._is_open = False
         if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
             self.first = row_columns.drop(self._columns, self._rules)
             self._pages.release(self.first)
@@ -295,9 +296,8 @@ class Decisions:
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
         assert self._is_open, "no step is open"
-        before, begins = self._before, self._begins
-        self._is_open = self._begins = False
-        if begins:
+        before, self._is_open = self._before, False
+        if before[END] == NONE:
             return
         row_columns.unmark(self._columns, before[END], before[STEP])
         records.undo(self._columns, before[END])
