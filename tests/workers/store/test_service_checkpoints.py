@@ -1,10 +1,13 @@
 """Committed changes move to the database on a thread of their own; a COMMIT does not wait for that."""
 
+import errno
+import fcntl
 import logging
 import os
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from service_world import NOW, TEXT, opened
@@ -12,7 +15,9 @@ from service_world import NOW, TEXT, opened
 from neardup.documents.document import Document
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints
+from neardup_workers.outside.store.disk.reserve import Reserve
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES
+from neardup_workers.outside.store.log import StoreFull
 
 WAIT_SECONDS = 60.0
 
@@ -185,3 +190,40 @@ def test_a_checkpoint_reads_many_changes_at_once(tmp_path, monkeypatch):
     assert all(sums._known)
     assert not [page for first in range(0, sums.pages, 256) for page in sums.damaged(first)]
     keeper.log.close()
+
+
+def test_a_reader_on_a_full_disk_keeps_no_check_waiting(keeper, monkeypatch):
+    """What a reader holds back needs room that removals must have, so documents are refused until it has read."""
+    waits, checkpoints = [], keeper.log._checkpoints
+    monkeypatch.setattr(checkpoints, "lacks_room", lambda: True)
+    monkeypatch.setattr(checkpoints, "committed", lambda: False)
+    move = checkpoints.move
+
+    def noted(writer, mode="PASSIVE"):
+        waits.extend(writer.execute("PRAGMA busy_timeout").fetchone())
+        return move(writer, mode)
+
+    monkeypatch.setattr(checkpoints, "move", noted)
+    add(keeper, "a")
+    with closing(sqlite3.connect(keeper.log.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM documents").fetchone() == (1,)
+        with pytest.raises(StoreFull, match="a reader holds back"):
+            add(keeper, "b")
+        assert keeper.remove("a") == 1
+    add(keeper, "b")
+    assert waits[:2] == [100, 100]
+    assert keeper.log.writer.execute("PRAGMA busy_timeout").fetchone() == (5_000,)
+
+
+def test_room_is_held_where_the_file_system_cannot_reserve(tmp_path, monkeypatch):
+    """The C library then writes to the file, and refuses one that is opened to append."""
+
+    def emulated(file, offset, size):
+        if fcntl.fcntl(file, fcntl.F_GETFL) & os.O_APPEND:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        os.ftruncate(file, max(offset + size, os.fstat(file).st_size))
+
+    monkeypatch.setattr(os, "posix_fallocate", emulated)
+    assert Reserve(tmp_path).keep()
+    assert (tmp_path / "reserve").stat().st_size == 16 << 20

@@ -152,6 +152,21 @@ def test_damaged_newest_rows_keep_their_places(tmp_path):
     keeper.log.close()
 
 
+def test_a_newest_row_of_a_damaged_place_brings_no_places(tmp_path):
+    """Only as many may be missing in ``meta`` as can wait, and a time counts if its row is sound."""
+    keeper = opened(tmp_path, SETTINGS)
+    for n, text in enumerate(texts()[:20]):
+        keeper.check([Document(f"name{n}", text, NOW + n)])
+    keeper.log.close()
+    with edited(tmp_path / "window.sqlite") as store:
+        store.execute("UPDATE documents SET place = place + 2097152, time = time + 1099511627776 WHERE place = 19")
+    found = salvage(tmp_path, SETTINGS.plan.width)
+    assert (found.sound, 1 <= found.damaged < 16) == (19, True)
+    keeper = opened(tmp_path, SETTINGS)
+    assert keeper.counts()["stream_time"] == (NOW + 18) * 1_000_000
+    keeper.log.close()
+
+
 def test_a_folder_without_a_window_has_nothing_to_salvage(tmp_path):
     """A wrong folder is not made silently."""
     with pytest.raises(Failure, match="nothing to salvage"):

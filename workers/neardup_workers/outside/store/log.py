@@ -54,6 +54,7 @@ from neardup_workers.outside.store.rows import (
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
+_BUSY_MILLISECONDS, _SHORT_MILLISECONDS = 5_000, 100  # a statement waits for a reader, and a check on a full disk
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
 # Version of the tables; any other version is refused.
@@ -197,10 +198,14 @@ class Log:
     def keep_room(self) -> None:
         """Hold the room of removals, so that documents do not take it. Raises ``StoreFull`` if there is none."""
         if self._checkpoints.lacks_room():  # what is left belongs to removals
+            self._writer.execute(f"PRAGMA busy_timeout = {_SHORT_MILLISECONDS}")
             try:
-                self._checkpoints.move(self._writer, "TRUNCATE")
+                if self._checkpoints.move(self._writer, "TRUNCATE"):
+                    raise StoreFull("a reader holds back changes that need the room that is left")
             except (sqlite3.Error, OSError) as error:
                 raise StoreFull(str(error)) from None
+            finally:
+                self._writer.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
             self._checkpoints.is_full = False
         if not self._reserve.keep():
             raise StoreFull("the disk has no room for removals")

@@ -19,7 +19,7 @@ from neardup_workers.outside.store.disk.folder import locked, unusable
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, blank_damaged, sums_path
 from neardup_workers.outside.store.extra import copying, statements, words
 from neardup_workers.outside.store.log import INSERT, VERSION, Log
-from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound, meta_of
+from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.
 _ROWS = 512
@@ -74,11 +74,8 @@ def salvage(folder: Path, width: int) -> Salvaged:
 
 
 def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) -> tuple[int, int, dict[str, int]]:
-    try:
-        meta = meta_of(source)
-    except sqlite3.DatabaseError:  # the newest rows are damaged
-        meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
-        meta["places"] += words.WAITING_MAX - 1
+    meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
+    stored, meta["places"] = meta["places"], _places(source, meta["places"])
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
     for statement in statements(Log.schema + stories.RARITY + copying.SCRIPTS):
@@ -87,9 +84,10 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     query = f"SELECT {FIELDS}, checksum FROM documents"
     [first] = source.execute("SELECT min(place) FROM documents").fetchone()
     first, oldest = meta["places"] if first is None else first, meta.get("oldest", 0)
-    sound, time = 0, meta["stream_time"] or 0
-    for place, stored in _by_place(source, query, first, meta["places"]):
-        row, kept = (StoredRow(*stored[:-1]), stored[-1]) if stored else (None, None)
+    sound, stream_time = 0, meta["stream_time"]
+    time = stream_time or 0
+    for place, values in _by_place(source, query, first, meta["places"]):
+        row, kept = (StoredRow(*values[:-1]), values[-1]) if values else (None, None)
         if row is None or (place >= oldest and not is_sound(row, kept)):
             row = StoredRow(
                 place, erased_name(), time, secrets.token_bytes(16), bytes(width), 0, 0, place, *(None,) * 4, 1
@@ -97,21 +95,34 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
             kept = checksum(row)
         else:
             sound += 1
+            if place >= stored:
+                stream_time = row.time if stream_time is None else max(stream_time, row.time)
         time = row.time
         target.execute(INSERT, (*row._replace(gone=0), kept))
         if row.gone:  # a trigger takes the row out of its cluster
             target.execute("UPDATE documents SET gone = 1 WHERE place = ?", (place,))
     texts = _by_place(source, "SELECT place, text FROM texts", first, meta["places"])
     gone = "SELECT 1 FROM documents WHERE place = ? AND gone = 1"
-    for place, stored in texts:
-        if stored and isinstance(stored[1], str) and not target.execute(gone, (place,)).fetchone():
-            target.execute("INSERT INTO texts VALUES (?, ?)", stored)
+    for place, values in texts:
+        if values and isinstance(values[1], str) and not target.execute(gone, (place,)).fetchone():
+            target.execute("INSERT INTO texts VALUES (?, ?)", values)
     # A reader of these leaves out what is damaged.
     of_stories = sum(copying.copy_table(source, target, table) for table in ("stories", "contents"))
     lost = ({"records of stories": of_stories} if of_stories else {}) | copying.copy(source, target)
     copying.copy_table(source, target, "rarity", stories.is_sound_rarity)
+    target.execute("UPDATE meta SET value = ? WHERE name = 'stream_time'", (stream_time,))
     target.execute("COMMIT")
     return sound, meta["places"] - first - sound, lost
+
+
+def _places(source: sqlite3.Connection, stored: int) -> int:
+    """Return how many places are assigned; of the newest rows this may not be stored yet."""
+    end: int = stored + words.WAITING_MAX - 1
+    try:
+        [newest] = source.execute("SELECT max(place) FROM documents").fetchone()
+    except sqlite3.DatabaseError:
+        return end
+    return stored if newest is None else max(stored, min(newest + 1, end))
 
 
 def _by_place(

@@ -12,6 +12,11 @@ _RESERVE_BYTES = 16 << 20
 _STEP_BYTES = 256 << 10
 
 
+def _opened(path: str, flags: int) -> int:
+    """Open the file and leave its room, which would be another program's. (Some file systems let none append to it.)"""
+    return os.open(path, flags & ~os.O_TRUNC, 0o600)
+
+
 class Reserve:
     """The file of a folder that holds room. It is given up at a start."""
 
@@ -29,7 +34,7 @@ class Reserve:
         for size in range(_RESERVE_BYTES, 0, -_STEP_BYTES):
             if self._is_kept:
                 break
-            with suppress(OSError), self._path.open("ab") as file:
+            with suppress(OSError), open(self._path, "wb", opener=_opened) as file:
                 os.posix_fallocate(file.fileno(), 0, size)
                 self._is_kept = size == _RESERVE_BYTES
                 break
