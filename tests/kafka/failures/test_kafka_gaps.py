@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 from kafka_deployment import wait_until
 from kafka_world import Place, World, stories
 
-from neardup_workers.doing.stages.agreement import Watch, agree
+from neardup_workers.doing.stages.agreement import Watch, agree, begun_again
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
@@ -94,6 +94,7 @@ def test_a_topic_that_the_tools_of_kafka_made_again_is_known_by_its_id(worlds: W
         wait_until(lambda: not world.transport.topic_ids([name]), "it is gone")
         admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
     assert world.transport.topic_ids([name]) != known
+    assert begun_again(world.transport, world.settings) == {name}
     world.load(DOCUMENTS[30:])
     for look in (watch.look, lambda: agree(world.transport, world.settings)):
         with pytest.raises(Failure, match=f"^{name} was deleted and made again") as end:

@@ -93,8 +93,8 @@ def test_topics_create_says_that_a_topic_keeps_its_partitions(monkeypatch, capsy
     )  # fmt: skip
     transport.admin = transport
     monkeypatch.setattr(making, "connect", lambda settings: transport)
-    for name in ("fail_if_owned", "fail_if_lost", "agree"):
-        monkeypatch.setattr(making, name, lambda *given, **made: "")
+    for name, answer in (("begun_again", set()), ("fail_if_lost", None), ("agree", "")):
+        monkeypatch.setattr(making, name, lambda *given, answer=answer, **made: answer)
     making.create(settings)
     (documents, *others) = capsys.readouterr().out.splitlines()
     assert documents.startswith("documents: was there with 3 partitions, and keeps them; the settings say 8")

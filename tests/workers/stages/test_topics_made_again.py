@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import pytest
 from memory_transport import MemoryTransport
@@ -10,6 +10,9 @@ from shell_harness import TEXT, Bench
 
 from neardup_workers.doing.stages.agreement import agree, check_kept, in_force
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.transport.kafka.transport import TopicDescription, TopicSpec
+from neardup_workers.outside.transport.protocol import UnreachableError
+from neardup_workers.running.commands.topics import making
 
 READ = [
     ("sign", "documents"), ("match", "signed"), ("link", "signed"), ("link", "links"), ("link", "verdicts"),
@@ -114,3 +117,59 @@ def test_an_administrator_waits_for_the_ids_of_what_it_has_made() -> None:
     agree(Late(bench.cluster), bench.settings, naps.append, made=made)
     assert len(naps) == 2
     check_kept(MemoryTransport(bench.cluster), in_force(MemoryTransport(bench.cluster), bench.settings).topics)
+
+
+def test_an_administrator_whose_broker_keeps_to_an_old_id_says_so_and_puts_nothing_in_force() -> None:
+    """Each worker would have ended. A broker that gives no ids is not waited for."""
+    bench, naps = _worked(), []
+
+    class Old(MemoryTransport):
+        def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+            return {**super().topic_ids(topics), **{topic: old[topic] for topic in topics if topic in old}}
+
+    old = MemoryTransport(bench.cluster).topic_ids([bench.names.topics.signed])
+    made, written = [_make_again(bench, "signed")], len(bench.cluster.records(bench.names.topics.settings))
+    with pytest.raises(UnreachableError, match=rf"^the new id of {made[0]} was not known in 5 s: .* the command again"):
+        agree(Old(bench.cluster), bench.settings, naps.append, made=made)
+    assert len(bench.cluster.records(bench.names.topics.settings)) == written
+    old, naps[:] = {made[0]: ""}, []
+    agree(Old(bench.cluster), bench.settings, naps.append, made=made)
+    check_kept(Old(bench.cluster), in_force(MemoryTransport(bench.cluster), bench.settings).topics)
+    assert naps == []
+
+
+def test_topics_create_goes_on_behind_a_run_that_made_topics_and_did_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended with 8, or 15, and only a new generation was left; a topic whose records are lost still ends it."""
+    bench = _worked()
+
+    class Admin(MemoryTransport):
+        def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
+            new = [spec for spec in specs if spec.name not in bench.cluster._topics]
+            for spec in new:
+                bench.cluster.create(spec.name, spec.partitions, spec.configs)
+            return [spec.name for spec in new]
+
+        def describe(self, topic: str) -> TopicDescription:
+            return TopicDescription(
+                topic, self.partitions(topic), 1, {**self.configs(topic), "min.insync.replicas": "1"}
+            )
+
+        def nodes(self) -> int:
+            return 1
+
+    monkeypatch.setattr(making, "connect", lambda settings: Admin(bench.cluster))
+    names = [bench.names.topics.signed, bench.names.topics.links]
+    new, transport = bench.settings.model_copy(update={"pairs_max": 5}), MemoryTransport(bench.cluster)
+    transport.consumer(names[1], bench.names.group("match"), "m").poll(0.0, 1)
+    for name in names:
+        del bench.cluster._topics[name]
+    with pytest.raises(Failure, match=r"have members: end all workers"):
+        making.create(new)
+    transport.leave(bench.names.group("match"), "m")
+    making.create(new)
+    check_kept(transport, in_force(transport, new).topics)
+    bench.cluster.append(names[0], 0, b"1", b"1", None)
+    _make_again(bench, "documents")
+    with pytest.raises(Failure, match=rf"^documents was made again, and {names[0]} .* begin a new generation") as end:
+        making.create(new)
+    assert end.value.code == Exit.LOST

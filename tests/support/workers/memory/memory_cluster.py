@@ -88,7 +88,7 @@ class _Topic:
     logs: list[PartitionLog]
     configs: Mapping[str, str]
     replicas: int
-    id: str  # empty in a broker that gives none
+    id: str
 
     @property
     def log_append_time(self) -> bool:

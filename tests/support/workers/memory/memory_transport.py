@@ -117,11 +117,11 @@ class MemoryTransport:
             self._cluster.set_offsets(group, topic, offsets)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """Return the id of each topic that exists and has one."""
+        """Return the id of each topic that exists."""
         with self._cluster.lock:
             self._cluster.check("partitions")
             known = self._cluster._topics
-            return {topic: known[topic].id for topic in topics if topic in known and known[topic].id}
+            return {topic: known[topic].id for topic in topics if topic in known}
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings with which the topic was created."""

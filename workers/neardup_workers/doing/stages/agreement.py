@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -27,7 +28,13 @@ from neardup_workers.doing.stages.starts import decoded_metadata
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
-from neardup_workers.outside.transport.protocol import Committed, Message, Transport, UnreachableError
+from neardup_workers.outside.transport.protocol import (
+    Committed,
+    Message,
+    Transport,
+    UnknownTopicError,
+    UnreachableError,
+)
 
 _VERSION = 1
 _PARTITION = 0
@@ -38,8 +45,8 @@ _LOGS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # A committed record is read behind the open transactions of others, which end within this time.
 _READ_SECONDS, _LOOK_SECONDS = 60.0, 0.1
-# The broker that answers may not know new topics yet, or know the older ones; some give no ids.
-_ID_LOOKS = 50
+# The broker that answers may not know new topics yet, or know the older ones.
+_ID_SECONDS = 5.0
 
 
 class Agreed(NamedTuple):
@@ -111,11 +118,12 @@ def check_kept(transport: Transport, ids: Mapping[str, str]) -> None:
     """Raise ``Failure`` if one of these topics has not this id: it was deleted, and made again."""
     found = transport.topic_ids(ids)
     for topic, known in ids.items():
-        if found.get(topic, known) != known:
+        if (found.get(topic) or known) != known:
             raise Failure(
                 Exit.GAP,
                 f"{topic} was deleted and made again: what stood in it is lost, and committed offsets name other "
-                "records now: end all workers, and begin a new generation (another seed, for instance)",
+                "records now: end all workers, and run neardup topics create if it has no record yet, or begin a new "
+                "generation (another seed, for instance)",
             )
 
 
@@ -124,6 +132,22 @@ def logs_of(force: Agreed, settings: StreamSettings, *roles: str) -> dict[str, s
     topics = names_of(settings).topics
     wanted = {getattr(topics, field) for role in roles for field in _LOGS[role]}
     return {topic: known for topic, known in force.topics.items() if topic in wanted}
+
+
+def begun_again(transport: Transport, settings: StreamSettings) -> set[str]:
+    """Return the topics with other ids than those in force and without a record, of a run that has not agreed yet.
+
+    Raises ``Failure`` if another deployment owns the prefix; ``UnreachableError``.
+    """
+    force = None
+    with suppress(UnknownTopicError):
+        force = in_force(transport, settings)
+    if force is None:
+        return set()
+    known = logs_of(force, settings, *ROLES)
+    found = transport.topic_ids(known)
+    other = [topic for topic in known if (found.get(topic) or known[topic]) != known[topic]]
+    return {topic for topic in other if not any(end for _, end in transport.bounds(topic, written=True).values())}
 
 
 def check_agreed(transport: Transport, settings: StreamSettings) -> Agreed:
@@ -183,18 +207,26 @@ def agree(
     ``made`` are topics that the caller has made just now.
 
     Raises ``Failure`` if another deployment owns the prefix, if workers are members, if another administrator was
-    first, or if somebody else has made a topic again; the errors of a transport.
+    first, or if somebody else has made a topic again; ``UnreachableError`` if the broker does not say the ids of those
+    that are made; the errors of a transport.
     """
     names, force = names_of(settings), in_force(transport, settings)
     before = {} if force is None else logs_of(force, settings, *ROLES)
     check_kept(transport, {topic: known for topic, known in before.items() if topic not in made})
     logs = {getattr(names.topics, field) for fields in _LOGS.values() for field in fields}
-    for _ in range(_ID_LOOKS):
+    for _ in range(round(_ID_SECONDS / _LOOK_SECONDS)):
         ids = transport.topic_ids(logs)
-        if all(ids.get(topic, before.get(topic)) != before.get(topic) for topic in logs.intersection(made)):
+        late = [topic for topic in sorted(logs.intersection(made)) if ids.get(topic) in (None, before.get(topic))]
+        if not late:
             break
         sleep(_LOOK_SECONDS)
-    own = agreed_of(settings)._replace(topics={**before, **ids})
+    else:
+        raise UnreachableError(
+            f"the new id of {', '.join(late)} was not known in {_ID_SECONDS:g} s: see whether all brokers are up, and "
+            "run the command again"
+        )
+    given = {topic: known for topic, known in ids.items() if known}
+    own = agreed_of(settings)._replace(topics={**before, **given})
     changed = "" if force is None else differences(settings, force)
     if force is not None and not changed and own.topics == before:
         return ""

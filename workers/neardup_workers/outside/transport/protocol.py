@@ -382,7 +382,7 @@ class Transport(Protocol):
         """Return what each member of a group has been given last, by its instance."""
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """Return what tells each topic from another one of its name; without those that the broker does not know."""
+        """Return what tells each topic that the broker knows from another one of its name; empty if it gives no ids."""
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic; empty if this user may not see them. ``UnknownTopicError``."""

@@ -62,9 +62,9 @@ class KafkaAdmin:
         return len(self._partitions(topic))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """Return the id of each topic that exists; empty from a broker that gives none (before 2.8)."""
+        """Return the id of each topic that exists, an empty one from a broker that gives none (before 2.8)."""
         answers = self._call("describe topics", lambda client: client.describe_topics([*topics]))
-        return {one["name"]: str(one["topic_id"]) for one in answers if one["topic_id"]}
+        return {one["name"]: str(one.get("topic_id") or "") for one in answers if not one["error_code"]}
 
     def nodes(self) -> int:
         """Return the number of live brokers of the cluster."""

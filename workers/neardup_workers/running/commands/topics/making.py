@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing, suppress
 
 from rich.console import Console
 
 from neardup.errors import ConfigError
-from neardup_workers.doing.stages.agreement import agree, in_force
+from neardup_workers.doing.stages.agreement import agree, begun_again
 from neardup_workers.outside.display.printing import table_of
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
@@ -47,9 +48,9 @@ def create(settings: StreamSettings, *, grow: bool = False) -> None:
         chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
         fail_if_wanted_unsafe([("new topics", row) for row in chosen if row.problem])
         specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
-        fail_if_owned(transport, settings)
-        fail_if_lost(transport, settings)
-        made = set(transport.create_topics(specs))
+        begun = begun_again(transport, settings)
+        fail_if_lost(transport, settings, begun)
+        made = begun.union(transport.create_topics(specs))
         if grow:
             grow_partitions(transport, settings)
         changed = agree(transport, settings, made=made)
@@ -75,14 +76,9 @@ def grow_partitions(transport: KafkaAdmin, settings: StreamSettings) -> None:
             transport.set_partitions(name, settings.documents_partitions)
 
 
-def fail_if_owned(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``Failure`` if another deployment has made topics with this prefix."""
-    with suppress(UnknownTopicError):
-        in_force(transport, settings)
-
-
-def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``Failure`` if a topic is missing although others that are made and written with it have records.
+def fail_if_lost(transport: Transport, settings: StreamSettings, begun: Collection[str] = ()) -> None:
+    """Raise ``Failure`` if a topic is missing, or ``begun`` again, although others that are made and written with it
+    have records.
 
     An empty topic in its place would hide that its records are lost: a role that goes on from its committed offsets
     finds nothing. With ``settings.allow_gap`` it is made, but none of which others name offsets: they would name other
@@ -100,14 +96,15 @@ def fail_if_lost(transport: Transport, settings: StreamSettings) -> None:
     for plan in topic_plans(settings):
         with suppress(UnknownTopicError):
             is_used[plan.name] = any(end for _, end in transport.bounds(plan.name, written=True).values())
-    for name in (plan.name for plan in topic_plans(settings) if plan.name not in is_used):
+    for name in (plan.name for plan in topic_plans(settings) if plan.name not in is_used or plan.name in begun):
         used = [other for other in written_with.get(name, decided if name in decided else ()) if is_used.get(other)]
         if used and (name in remedies or not settings.allow_gap):
             gap = f"{begin}, or make it empty with --set allow_gap=true and start the workers with --allow-gap --from "
             raise Failure(
                 Exit.LOST,
-                f"{name} is missing, and {', '.join(sorted(used))} of the same generation has records: what stood in "
-                f"it is lost, and no topic was made; {remedies.get(name, f'{gap}earliest')}",
+                f"{name} {'was made again' if name in begun else 'is missing'}, and {', '.join(sorted(used))} of the "
+                "same generation has records: what stood in it is lost, and no topic was made; "
+                f"{remedies.get(name, f'{gap}earliest')}",
             )
 
 
