@@ -1,8 +1,10 @@
 """The supervisor starts workers, restarts them, gives up if a restart cannot help, and ends in order."""
 
+import io
 import itertools
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -14,6 +16,8 @@ from neardup_workers.running.service.supervisor import (
     Supervisor,
     arguments,
     child_specs,
+    relay_rest,
+    spawn,
 )
 
 SPECS = [
@@ -177,3 +181,21 @@ def test_settings_go_to_children_as_they_came():
     assert arguments({"line_ids": False, "strict": True, "languages": ("de", "en"), "replication_factor": -1}) == [
         "--set=line_ids=False", "--set=strict=True", "--set=languages=de,en", "--set=replication_factor=-1",
     ]  # fmt: skip
+
+
+@pytest.mark.processes
+def test_the_last_line_of_a_child_appears_although_it_is_relayed_late(monkeypatch):
+    """It says why the child has ended, and the supervisor ends next."""
+    shown, goes = io.StringIO(), threading.Event()
+
+    class Late(io.StringIO):
+        def write(self, text):
+            goes.wait(60)
+            return shown.write(text)
+
+    monkeypatch.setattr(sys, "stderr", Late())
+    with spawn(ChildSpec("sign", "sign-0", [sys.executable, "-S", "-c", "print('stopped')"])) as process:
+        assert process.wait(60) == 0
+        threading.Timer(0.05, goes.set).start()
+        relay_rest()
+        assert shown.getvalue() == "sign-0 | stopped\n"

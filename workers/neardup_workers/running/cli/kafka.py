@@ -100,7 +100,7 @@ def up_command(options: UpOptions, given: Given) -> None:
     from neardup_workers.outside.process.logs import start_log
     from neardup_workers.outside.process.stop import Stop
     from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
-    from neardup_workers.running.service.supervisor import Supervisor, child_specs, spawn
+    from neardup_workers.running.service.supervisor import Supervisor, child_specs, relay_rest, spawn
 
     counts = {SIGN: options.signers, MATCH: options.matchers, LINK: options.linkers, FILTER: options.filters}
     if not any(counts.values()):
@@ -111,7 +111,9 @@ def up_command(options: UpOptions, given: Given) -> None:
     stop = Stop()
     stop.install()
     specs = child_specs(counts, _with_start(given, options.start), options.config, settings.health_port)
-    raise typer.Exit(Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run())
+    code = Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run()
+    relay_rest()
+    raise typer.Exit(code)
 
 
 @command("load", ConnectionCommand, LoadOptions)

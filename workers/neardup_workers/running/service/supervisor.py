@@ -34,6 +34,7 @@ FINAL = (Exit.USAGE, Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.CAPACITY, Exit.
 STOP_SECONDS_MAX = 30.0
 _STEADY_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
+_RELAY, _REST_SECONDS = "relay of ", 5.0
 
 
 class ChildSpec(NamedTuple):
@@ -170,8 +171,16 @@ def spawn(spec: ChildSpec) -> Process:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    threading.Thread(target=_relay, args=(spec.name, process.stdout), name=spec.name, daemon=True).start()
+    threading.Thread(target=_relay, args=(spec.name, process.stdout), name=f"{_RELAY}{spec.name}", daemon=True).start()
     return process
+
+
+def relay_rest() -> None:
+    """Wait until the last lines of children that have ended appear; not forever, since what a child has started may
+    hold its output open."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(_RELAY):
+            thread.join(_REST_SECONDS)
 
 
 def _relay(name: str, lines: IO[bytes]) -> None:
