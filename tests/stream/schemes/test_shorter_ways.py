@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from neardup import Config, Document
-from neardup.features.texts.raw_texts import raw_texts
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.signing import Signer
 from neardup.schemes.interface import nothing
@@ -55,11 +54,12 @@ def test_plain_texts_are_signed_as_documents(settings: dict[str, Any]) -> None:
     assert (plain is None) == (makes_more or config.scheme != "one_permutation")
     if plain is not None:
         signing = row.sign(row, [Document("", text) for text in given], config.plan)
-        out = np.empty((40, config.plan.width), np.uint8), np.empty((40, 2), np.uint64), np.empty(40, np.int64)
-        shingles, characters, fewest = plain(raw_texts(given), max(map(len, given)), out)
-        assert np.array_equal(out[0], signing.evidence.fixed)
-        assert np.array_equal(out[1], signing.contents)
-        assert (shingles, characters, fewest) == (signing.features, signing.characters, out[2].min())
+        signed = Signer(config).sign([Document("", text) for text in given])
+        assert signed.sheet is not None
+        assert signed.sheet.fewest == min(row.sign(row, [Document("", text)], config.plan).features for text in given)
+        assert np.array_equal(signed.batch.evidence.fixed, signing.evidence.fixed)
+        assert np.array_equal(signed.batch.contents, signing.contents)
+        assert (signed.shingles, signed.characters) == (signing.features, signing.characters)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

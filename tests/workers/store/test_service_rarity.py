@@ -6,6 +6,7 @@ import pytest
 from service_world import NOW, edited, opened
 
 from neardup import Config, Deduplicator, Document
+from neardup.stories.verdicts.fields import rounded
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.extra.audit import Noted
@@ -79,7 +80,7 @@ def test_verdicts_are_those_of_the_library(tmp_path):
         found += keeper.check(documents[first : first + 64])
         keeper.log.close()
     verdicts = [(one.verdict["status"], one.verdict["duplicate_of"], one.verdict["similarity"]) for one in found]
-    assert verdicts == [(one.status, one.duplicate_of, one.similarity) for one in expected]
+    assert verdicts == [(one.status, one.duplicate_of, one.similarity and rounded(one.similarity)) for one in expected]
 
 
 def test_a_store_that_another_measure_made_counts_what_it_holds(tmp_path):
