@@ -116,21 +116,30 @@ def in_force(transport: Transport, settings: StreamSettings) -> Agreed | None:
 
 def check_kept(transport: Transport, ids: Mapping[str, str]) -> None:
     """Raise ``Failure`` if one of these topics has not this id: it was deleted, and made again."""
+    for topic in _with_other_ids(transport, ids):
+        raise Failure(
+            Exit.GAP,
+            f"{topic} was deleted and made again: what stood in it is lost, and committed offsets name other records "
+            "now: end all workers, and run neardup topics create if it has no record yet, or begin a new generation "
+            "(another seed, for instance)",
+        )
+
+
+def _with_other_ids(transport: Transport, ids: Mapping[str, str]) -> list[str]:
+    """Return the topics that have another id than this one; one that the broker does not say is none."""
     found = transport.topic_ids(ids)
-    for topic, known in ids.items():
-        if (found.get(topic) or known) != known:
-            raise Failure(
-                Exit.GAP,
-                f"{topic} was deleted and made again: what stood in it is lost, and committed offsets name other "
-                "records now: end all workers, and run neardup topics create if it has no record yet, or begin a new "
-                "generation (another seed, for instance)",
-            )
+    return [topic for topic, known in ids.items() if (found.get(topic) or known) != known]
+
+
+def _logs(settings: StreamSettings, roles: Collection[str]) -> set[str]:
+    """Return the topics in which offsets name records for some roles."""
+    topics = names_of(settings).topics
+    return {getattr(topics, field) for role in roles for field in _LOGS[role]}
 
 
 def logs_of(force: Agreed, settings: StreamSettings, *roles: str) -> dict[str, str]:
     """Return the ids of the topics in which offsets name records for some roles, as far as they are in force."""
-    topics = names_of(settings).topics
-    wanted = {getattr(topics, field) for role in roles for field in _LOGS[role]}
+    wanted = _logs(settings, roles)
     return {topic: known for topic, known in force.topics.items() if topic in wanted}
 
 
@@ -144,9 +153,7 @@ def begun_again(transport: Transport, settings: StreamSettings) -> set[str]:
         force = in_force(transport, settings)
     if force is None:
         return set()
-    known = logs_of(force, settings, *ROLES)
-    found = transport.topic_ids(known)
-    other = [topic for topic in known if (found.get(topic) or known[topic]) != known[topic]]
+    other = _with_other_ids(transport, logs_of(force, settings, *ROLES))
     return {topic for topic in other if not any(end for _, end in transport.bounds(topic, written=True).values())}
 
 
@@ -213,7 +220,7 @@ def agree(
     names, force = names_of(settings), in_force(transport, settings)
     before = {} if force is None else logs_of(force, settings, *ROLES)
     check_kept(transport, {topic: known for topic, known in before.items() if topic not in made})
-    logs = {getattr(names.topics, field) for fields in _LOGS.values() for field in fields}
+    logs = _logs(settings, ROLES)
     for _ in range(round(_ID_SECONDS / _LOOK_SECONDS)):
         ids = transport.topic_ids(logs)
         late = [topic for topic in sorted(logs.intersection(made)) if ids.get(topic) in (None, before.get(topic))]

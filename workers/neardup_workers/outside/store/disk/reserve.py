@@ -31,9 +31,9 @@ class Reserve:
 
     def keep(self) -> bool:
         """Hold the room, or what is left of it for others would take that; returns whether the disk has all of it."""
+        if self._is_kept:
+            return True
         for size in range(_RESERVE_BYTES, 0, -_STEP_BYTES):
-            if self._is_kept:
-                break
             with suppress(OSError), open(self._path, "wb", opener=_opened) as file:
                 os.posix_fallocate(file.fileno(), 0, size)
                 self._is_kept = size == _RESERVE_BYTES
