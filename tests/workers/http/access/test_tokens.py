@@ -16,6 +16,7 @@ from neardup_workers.doing.http.access.tokens import Tokens, tokens_of
 from neardup_workers.outside.settings.serve import ServeSettings
 
 ROLES = ("read", "write", "remove", "admin")
+ATOM = "{http://www.w3.org/2005/Atom}"
 
 
 def line(name, *roles, **more):
@@ -82,6 +83,7 @@ def test_a_token_of_a_collection_reads_and_writes_no_other_one(tmp_path):
             ("/v1/clusters/0", 200), ("/v1/clusters/1", 403), ("/v1/sources", 403), ("/v1/events", 403),
             ("/v1/differences?older=0&newer=2", 200), ("/v1/differences?older=0&newer=1", 403),
             ("/v1/differences?older=0&newer=9", 403),
+            ("/v1/stories.atom", 403), ("/v1/stories.atom?collection=en", 403),
         ):  # fmt: skip
             assert asked(world, "ar", "GET", path).status_code == status, path
         own, every = (asked(world, name, "GET", "/v1/figures").json() for name in ("ar", "all"))
@@ -89,6 +91,15 @@ def test_a_token_of_a_collection_reads_and_writes_no_other_one(tmp_path):
         assert {name for name, value in own.items() if value is None} == {"present", "history", "operation", "recall"}
         assert every["present"]["documents"] == 3
         assert own["settings"]["collection_field"] == every["settings"]["collection_field"] == "of"
+        feed, whole = (
+            ET.fromstring(asked(world, name, "GET", f"/v1/stories.atom?size_min=1{query}").content)
+            for name, query in (("ar", "&collection=ar"), ("all", ""))
+        )
+        assert [len(one.findall(f"{ATOM}entry")) for one in (feed, whole)] == [1, 2]
+        assert feed.find(f"{ATOM}id").text != whole.find(f"{ATOM}id").text
+        address = f"/v1/{feed.find(f'{ATOM}link').get('href')}"
+        assert world.ask("GET", address).content == ET.tostring(feed, "utf-8", xml_declaration=True)
+        assert world.ask("GET", address.replace("collection=ar", "collection=en")).status_code == 401
 
 
 def test_a_token_has_so_many_requests_documents_and_bytes_a_minute(tmp_path, monkeypatch):
@@ -155,9 +166,7 @@ def test_the_address_of_the_atom_feed_may_be_signed_for_one_reader(tmp_path):
     path = tmp_path / "tokens"
     with world_in(tmp_path / "state", token_file=written(path, line("a", "read"))) as world:
         feed = ET.fromstring(asked(world, "a", "GET", "/v1/stories.atom?size_min=1&limit=3").content)
-        [address] = [
-            one.get("href") for one in feed.iter("{http://www.w3.org/2005/Atom}link") if one.get("rel") == "self"
-        ]
+        [address] = [one.get("href") for one in feed.iter(f"{ATOM}link") if one.get("rel") == "self"]
         assert secret("a") not in address
         address = f"/v1/{address}"  # it is relative: a proxy may have taken a prefix off the path
         assert world.ask("GET", address).status_code == 200

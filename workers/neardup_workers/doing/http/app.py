@@ -271,8 +271,7 @@ def _filters(service: Service, request: Request) -> Filters:
 
 async def cluster(service: Service, request: Request) -> Response:
     """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
-    number_, after = request.path_params["number"], number(request, of.AFTER)
-    limit = number(request, of.MEMBERS)
+    number_, after, limit = request.path_params["number"], number(request, of.AFTER), number(request, of.MEMBERS)
     story = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
     if story is None:
         raise Refused("unknown_cluster", "cluster")
@@ -288,10 +287,11 @@ async def feeds(service: Service, request: Request) -> Response:
 
 async def stories_feed(service: Service, request: Request) -> Response:
     """``GET /v1/stories.atom``: the stories that grew last, as an Atom feed."""
-    asked = number(request, of.SIZE_MIN), number(request, of.SOURCES_MIN), number(request, of.LIMIT)
+    name = of.collection_named(request, separate=service.settings.separate)
+    asked = number(request, of.SIZE_MIN), number(request, of.SOURCES_MIN), number(request, of.LIMIT), name
     store, stories = await run_in_threadpool(service.reader.newest_stories, *asked)
-    query = request.scope.get("query", request.url.query)
-    return Response(feed_of(stories, store, f"stories.atom?{query}"), media_type=TYPE)
+    address = f"stories.atom?{request.scope.get('query', request.url.query)}"
+    return Response(feed_of(stories, store, address, name), media_type=TYPE)
 
 
 async def webhook(service: Service, request: Request) -> Response:

@@ -130,10 +130,14 @@ class StoreReader:
             newest: int | None = connection.execute("SELECT max(place) FROM documents").fetchone()[0]
             return -1 if newest is None else newest
 
-    def newest_stories(self, size_min: int, sources_min: int, limit: int) -> tuple[str, list[Story]]:
-        """Return the name of the store, and the stories of enough documents and sources that grew last."""
+    def newest_stories(
+        self, size_min: int, sources_min: int, limit: int, collection: str | None = None
+    ) -> tuple[str, list[Story]]:
+        """Return the name of the store, and the stories of enough documents and sources that grew last, without those
+        that are muted; of a collection if it is named."""
+        filters = Filters(size_min=size_min, collection=collection, separate=self.separate)
         with self._connected() as connection:
-            stories = newest_stories(connection, size_min, sources_min, limit)
+            stories = newest_stories(connection, filters, sources_min, limit)
             if self.separate:
                 stories = [
                     story._replace(members=tuple(one._replace(id=split_id(one.id)[1]) for one in story.members))

@@ -30,7 +30,7 @@ _ROLE_OF_METHOD = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": WRITE, "D
 # Requests that say of which collection they are, or whose answer does, begin so. Other ones are of all.
 _OF_COLLECTIONS = (
     "/v1/check", "/v1/documents", "/v1/clusters", "/v1/why", "/v1/differences", "/v1/apart", "/v1/together",
-    "/v1/figures", "/openapi.json",
+    "/v1/figures", "/v1/stories.atom", "/openapi.json",
 )  # fmt: skip
 # A token shorter than this can be guessed.
 _CHARACTERS_MIN = 16

@@ -223,7 +223,7 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     **{
         ("post", f"/v1/{name}"): Asked(
             name, f"Say that two documents tell {what}: later copies follow",
-            ("judged", "unknown", "contradicts", "value", "busy", "needs_window", "full", *_ANY),
+            ("judged", "undecided", "unknown", "contradicts", "value", "busy", "needs_window", "full", *_ANY),
             (of.A, of.B, of.COLLECTION, of.REPLACE, of.WHY),
         )
         for name, what in (("together", "the same story"), ("apart", "two stories"))
@@ -266,8 +266,8 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ),
     ("get", "/v1/stories.atom"): Asked(
         "storiesFeed", "The stories that grew last, as an Atom feed",
-        ("storiesFeed", "unchanged", "value", "busy", *_ANY),
-        (of.SIZE_MIN, of.SOURCES_MIN, of.LIMIT, of.READER, of.SIGNATURE),
+        ("storiesFeed", "unchanged", "conflict", "value", "busy", *_ANY),
+        (of.SIZE_MIN, of.SOURCES_MIN, of.LIMIT, of.COLLECTION, of.READER, of.SIGNATURE),
     ),
     ("get", "/v1/webhook"): Asked(
         "webhook", "Events for the web hook: how many wait, and those that it has not taken",

@@ -24,17 +24,19 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _TITLE_CHARACTERS = 120
 
 
-def feed_of(stories: Sequence[Story], store: str, address: str) -> bytes:
+def feed_of(stories: Sequence[Story], store: str, address: str, collection: str | None = None) -> bytes:
     """Return the feed.
 
     Args:
         stories: what it lists, in order.
         store: the name of the store.
         address: of the feed itself; a relative one holds behind a proxy, too.
+        collection: that of all stories; its feed has an id of its own.
     """
     feed = ET.Element(f"{{{_NAMESPACE}}}feed")
-    _add(feed, "id", f"urn:uuid:{store}")
-    _add(feed, "title", "Stories")
+    own = store if collection is None else uuid.uuid5(uuid.UUID(store), f"collection {collection}")
+    _add(feed, "id", f"urn:uuid:{own}")
+    _add(feed, "title", f"Stories of {collection}" if collection else "Stories")
     _add(feed, "updated", _time(max((story.last_time for story in stories), default=0)))
     _add(_add(feed, "author"), "name", "neardup")
     _add(feed, "link", rel="self", type=TYPE, href=address)

@@ -33,11 +33,10 @@ class Story(NamedTuple):
     members: tuple[StoryMember, ...]
 
 
-def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: int, limit: int) -> list[Story]:
-    """Return the stories of enough documents and sources that grew last, of the last thousand of enough documents;
-    without those that are muted."""
+def newest_stories(connection: sqlite3.Connection, filters: Filters, sources_min: int, limit: int) -> list[Story]:
+    """Return the stories of enough sources that grew last, of the last thousand that the filters let through."""
     stories: list[Story] = []
-    for row in list_stories(connection, "recent", _LOOKS_MAX, Filters(size_min=size_min), None)[0]:
+    for row in list_stories(connection, "recent", _LOOKS_MAX, filters, None)[0]:
         if len(stories) == limit:
             break
         members_of = "FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0"
