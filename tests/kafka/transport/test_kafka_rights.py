@@ -180,7 +180,7 @@ def set_signers_back(settings: StreamSettings, folder: Path) -> None:
 
 
 def show_view(settings: StreamSettings, folder: Path) -> None:
-    """Follow the topics, and send a document."""
+    """Follow the topics, read a document, and send one."""
     given = ViewSettings(**settings.model_dump())
     with closing(connect(settings)) as transport, closing(View(folder, {"verdicts": "verdicts"}, "normal")) as view:
         running = started_view(given, transport, view, lambda: None)
@@ -193,7 +193,10 @@ def show_view(settings: StreamSettings, folder: Path) -> None:
                 raise TransportError(str(error))
         finally:
             running.stop()
-        load_as(f"{names_of(settings).prefix}-serve-test", transport, names_of(settings).topics.documents)
+        topic = names_of(settings).topics.documents
+        partition, first = next((one, first) for one, (first, end) in transport.bounds(topic).items() if first < end)
+        next(filter(None, transport.read(topic, partition, first, first + 1)))
+        load_as(f"{names_of(settings).prefix}-serve-test", transport, topic)
 
 
 def load_as(name: str, transport: KafkaTransport, topic: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 from import_path import SOURCES
 from kafka_world import World, stories
 
+from neardup.documents.document import Document
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.topics.names import LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
@@ -94,7 +95,8 @@ def committed(world: World) -> dict[str, dict[str, Any]]:
 def test_a_view_answers_with_the_verdicts_that_the_deployment_commits(
     worlds: Worlds, tmp_path: Path, pool: ThreadPoolExecutor, serve: Callable[[World, Path], Serving]
 ) -> None:
-    """It reads what was there before it, sends documents and removals, and goes on after a restart."""
+    """It reads what was there before it, sends documents and removals, and goes on after a restart. A copy is said to
+    be apart: its later copies follow it, by another linker."""
     world = worlds(verdicts=True)
     for role in (SIGN, MATCH, LINK):
         world.place(role)
@@ -141,4 +143,17 @@ def test_a_view_answers_with_the_verdicts_that_the_deployment_commits(
             [version] = client.get(f"/v1/documents/{document.id}").json()["versions"]
             assert version["place"] == verdicts[document.id]["arrival"]
         assert client.get("/v1/why", params={"a": "d1", "b": "d2"}).status_code == 501
+        _check_judged(world, documents[1:], lambda path, **options: answered([ask("POST", path, **options)])[0])
     assert serving.stop() == Exit.TERMINATED
+
+
+def _check_judged(world: World, documents: list[Document], post: Callable[..., Any]) -> None:
+    """A copy that was said to be apart leads its later copies, by another linker."""
+    verdicts, texts = committed(world), {document.id: document.text for document in documents}
+    duplicates = ((id_, str(line.get("duplicate_of"))) for id_, line in verdicts.items())
+    copy, first = next((id_, of) for id_, of in duplicates if of in texts and texts[id_] != texts[of])
+    said = post("/v1/apart", params={"a": first, "b": copy})
+    assert (said["id"], committed(world)[copy]["judged"]) == (copy, True)
+    world.places[2].kill()
+    later = post("/v1/check", json={"id": "later", "text": texts[copy]})
+    assert (later["duplicate_of"], later["cluster"]) == (copy, said["cluster"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cluster_oracle import expected_clusters, wrong_clusters
 from service_world import world_in
 from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster, Simulation
 from sim_documents import Habits, Truth
+from sim_growth import add_shards
 from sim_scenario import Scenario
 from sim_seeds import WEIGHTS, config
 from sim_verdicts import _decided, _found, _seen
@@ -42,11 +44,16 @@ class Desk(Cluster):
         for place in self.roles:
             self.crash(place)
 
+    def grow(self) -> None:
+        """Go from two shards to eight."""
+        assert add_shards(self, 8) == ""
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_later_copies_obey_what_a_person_says(restarts: bool) -> None:
+
+@pytest.mark.parametrize("between", [Desk.verdicts, Desk.restart, Desk.grow])
+def test_later_copies_obey_what_a_person_says(between: Callable[[Desk], object]) -> None:
     """A document that is not the same begins a story, one that is the same joins one: their later copies follow them,
-    also after a restart of every worker. What holds already changes nothing; so does what names an unknown id."""
+    also after a restart of every worker, and on more shards. What holds already changes nothing; so does what names an
+    unknown id."""
     desk = Desk()
     with desk.limits():
         for name, text in (("fox", FOX), ("cat", NEAR_FOX), ("owl", OWL)):
@@ -55,8 +62,7 @@ def test_later_copies_obey_what_a_person_says(restarts: bool) -> None:
         desk.feed.judge("owl", OWL, "fox", same=True)
         said = ["fox original", "cat duplicate fox", "owl original", "cat original", "owl update"]
         assert desk.verdicts() == said
-        if restarts:
-            desk.restart()
+        between(desk)
         desk.feed.document("cat 2", NEAR_FOX)
         desk.feed.document("owl 2", OWL)
         desk.feed.judge("cat", NEAR_FOX, "fox", same=False)

@@ -101,6 +101,35 @@ def test_a_removal_is_answered_when_it_is_committed(deployment: Deployment) -> N
     assert deployment.ask("GET", "/v1/documents/a").status_code == 404
 
 
+def test_what_a_person_says_of_two_documents_goes_to_the_topic(deployment: Deployment) -> None:
+    """The later one is sent again as it was, with a header that names the other id: the linker decides. What holds
+    already is answered at once; what cannot be sent is refused."""
+    sent = {}
+    for n, status in enumerate(("original", "duplicate")):
+        asked = deployment.asking("POST", "/v1/check", json={"id": "ab"[n], "text": "some words", "source": "wire"})
+        record = next(one for one in deployment.documents(n + 1) if one.key == b"ab"[n : n + 1])
+        first = sent.setdefault("place", f"{record.partition}-{record.offset}")
+        more = {"duplicate_of": "a", "original": first, "cluster": first} if n else {}
+        deployment.decide(record, status, content=f"0{n}", **more)
+        asked.result(WAIT_SECONDS_MAX)
+    for path, status, reason in (
+        ("together?a=b&b=a", 200, None), ("apart?a=a&b=c", 404, "unknown_id"), ("apart?a=a", 422, "parameter"),
+        ("apart?a=a&b=a", 409, "same_content"), ("apart?a=a&b=b&why=order", 501, "needs_window"),
+    ):  # fmt: skip
+        answer = deployment.ask("POST", f"/v1/{path}")
+        assert (answer.status_code, answer.json().get("reason")) == (status, reason), path
+    asked = deployment.asking("POST", "/v1/apart?a=a&b=b")
+    again = max(deployment.documents(3), key=lambda one: (one.key, one.offset))
+    assert (again.value, again.headers) == (record.value, (("neardup-apart", b"a"),))
+    deployment.decide(again, "original", content="01", judged=True)
+    assert asked.result(WAIT_SECONDS_MAX).json() == {"id": "b", "cluster": 2}
+    assert deployment.ask("POST", "/v1/apart?a=a&b=b").json() == {"id": "b", "cluster": 2}
+    deployment.memory.log(deployment.topics.documents, again.partition).trim(again.offset + 1)
+    answer = deployment.ask("POST", "/v1/together?a=a&b=b")
+    assert (answer.status_code, answer.json()["reason"]) == (404, "unknown_id")
+    assert "header" in answer.json()["detail"]
+
+
 def test_what_needs_signatures_is_not_implemented(deployment: Deployment) -> None:
     """Looks and reasons get 501, a block list is the signers': nothing is sent."""
     block = deployment.ask("DELETE", "/v1/documents/a?block=true")

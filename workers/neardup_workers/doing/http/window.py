@@ -46,13 +46,12 @@ from neardup_workers.doing.http.described.parameters import (
     SKIP,
     TO,
     WHY,
-    A,
-    B,
     choice,
     collection_named,
     flag,
     number,
     text,
+    two_ids,
 )
 from neardup_workers.doing.http.feeds import reports_of
 from neardup_workers.doing.http.outgoing.hook import refusal_of
@@ -169,9 +168,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
 
 async def judge(writer: Writer, service: Service, request: Request, *, same: bool) -> Response:
     """``POST /v1/together`` and ``/v1/apart``: what a person says of two ids holds, also for later copies."""
-    ids = [text(request, parameter) or "" for parameter in (A, B)]
-    if "" in ids:
-        raise Refused("parameter", "b" if ids[0] else "a", "name two ids as a and b")
+    ids = two_ids(request)
     collection, replace = collection_named(request, separate=service.settings.separate), flag(request, REPLACE)
     noted = _noted(service, request)
     said = await writer.call(

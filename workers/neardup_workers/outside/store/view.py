@@ -162,8 +162,24 @@ def _time(line: Mapping[str, Any]) -> int:
     return round(seconds * MICROSECONDS)
 
 
+class Latest(NamedTuple):
+    """The latest version of an id: its place in the view, its place in ``documents``, its content, its cluster."""
+
+    place: int
+    document: int
+    content: bytes
+    cluster: int
+
+
 class ViewReader(StoreReader):
     """Reads a view. Any number of threads may share one."""
+
+    def latest(self, id_: bytes) -> Latest | None:
+        """Return the latest version of an id, ``None`` for an unknown id."""
+        query = "SELECT d.place, document, content, cluster FROM documents d JOIN numbers n ON n.place = d.place"
+        with self._connected() as connection:
+            row = connection.execute(f"{query} WHERE id = ? ORDER BY d.place DESC LIMIT 1", (id_,)).fetchone()
+            return None if row is None else Latest(*row)
 
     def near(self, id_: bytes) -> tuple[Pair, ...] | None:
         """Return the pairs of an id, with earlier and later documents, the most similar first; ``None`` for an unknown

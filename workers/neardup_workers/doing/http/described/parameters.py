@@ -123,6 +123,14 @@ def collection_named(request: Request, *, separate: bool) -> str | None:
     return named
 
 
+def two_ids(request: Request) -> list[str]:
+    """Return the ids that a request names as a and b. Raises ``Refused`` unless it names both."""
+    ids = [text(request, parameter) or "" for parameter in (A, B)]
+    if "" in ids:
+        raise Refused("parameter", "b" if ids[0] else "a", "name two ids as a and b")
+    return ids
+
+
 def _one_of(name: str, value: str, values: tuple[str, ...]) -> str:
     if value not in values:
         raise Refused("parameter", name, f"it must be one of {', '.join(values)}")

@@ -20,7 +20,7 @@ from neardup_workers.doing.http.view.follower import Resolved
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.places import place_of
-from neardup_workers.outside.transport.protocol import AbortedError, Message, Producer, TransportError
+from neardup_workers.outside.transport.protocol import AbortedError, Headers, Message, Producer, TransportError
 
 _MESSAGES_MAX = 1000
 _BYTES_MAX = 4 << 20
@@ -40,8 +40,12 @@ class Sent(NamedTuple):
     decided: Future[Resolved]
 
 
+# Key, value (``None`` removes the id of the key) and headers of a message.
+Sendable = tuple[bytes, bytes | None, Headers]
+
+
 class _Work(NamedTuple):
-    messages: list[tuple[bytes, bytes | None]]
+    messages: list[Sendable]
     future: Future[list[Sent]]
 
 
@@ -76,8 +80,8 @@ class ProducerQueue:
         self._thread = threading.Thread(target=self._run, name="outbox")
         self._thread.start()
 
-    def send(self, messages: list[tuple[bytes, bytes | None]]) -> Future[list[Sent]]:
-        """Send messages (key, and value or ``None``) in order. Raises ``Busy``, ``Broken``; the future ``Unsent``."""
+    def send(self, messages: list[Sendable]) -> Future[list[Sent]]:
+        """Send messages in order. Raises ``Busy``, ``Broken``; the future ``Unsent``."""
         work = _Work(messages, Future())
         with self._changed:
             if self._stopping:
@@ -125,14 +129,14 @@ class ProducerQueue:
             while self._queue:
                 work = self._queue[0]
                 messages += len(work.messages)
-                size += sum(len(value or b"") for _, value in work.messages)
+                size += sum(len(value or b"") for _, value, _ in work.messages)
                 if taken and (messages > _MESSAGES_MAX or size > _BYTES_MAX):
                     break
                 taken.append(self._queue.popleft())
             self.waiting -= sum(len(work.messages) for work in taken)
             return [work for work in taken if work.future.set_running_or_notify_cancel()]
 
-    def _sent(self, messages: list[tuple[bytes, bytes | None]]) -> list[Sent]:
+    def _sent(self, messages: list[Sendable]) -> list[Sent]:
         """Commit messages as one transaction. Raises ``TransportError``."""
         attempt = 1
         while True:
@@ -143,15 +147,15 @@ class ProducerQueue:
                     raise
                 attempt += 1
 
-    def _committed(self, messages: list[tuple[bytes, bytes | None]]) -> list[Sent]:
+    def _committed(self, messages: list[Sendable]) -> list[Sent]:
         if self._producer is None:
             self._producer = self._produce()
         producer, places = self._producer, list[int]()
         try:
             producer.begin()
-            partitions = [partition_of_key(key, self._partitions) for key, _ in messages]
-            for partition, (key, value) in zip(partitions, messages, strict=True):
-                producer.send(Message(self._topic, partition, value, key))
+            partitions = [partition_of_key(key, self._partitions) for key, _, _ in messages]
+            for partition, (key, value, headers) in zip(partitions, messages, strict=True):
+                producer.send(Message(self._topic, partition, value, key, headers=headers))
             offsets = producer.flush()
             if min(offsets) < 0:
                 raise AbortedError("the broker has not reported an offset")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -21,15 +21,24 @@ from neardup_workers.doing.http.access.guard import admitted
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
-from neardup_workers.doing.http.described.parameters import ADD, BLOCK, collection_named, flag
+from neardup_workers.doing.http.described.parameters import (
+    ADD,
+    BLOCK,
+    REPLACE,
+    WHY,
+    collection_named,
+    flag,
+    two_ids,
+)
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.view.follower import Follower, Resolved
-from neardup_workers.doing.http.view.outbox import ProducerQueue, Sent, Unsent
+from neardup_workers.doing.http.view.outbox import ProducerQueue, Sendable, Sent, Unsent
 from neardup_workers.doing.http.window import WINDOW_REQUESTS
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.store.view import ViewReader
 from neardup_workers.outside.topics.messages import key_of, key_of_document
 from neardup_workers.outside.topics.places import place_name
+from neardup_workers.outside.transport.protocol import Record
 
 # Maximum lines of a transaction.
 _GROUP = 500
@@ -38,10 +47,13 @@ _OVERHEAD_BYTES = 1_000
 
 
 class Sending(NamedTuple):
-    """What the requests use: where documents go, where verdicts come from, the longest wait, the largest message."""
+    """What the requests use: where documents go, where verdicts come from, the view, how the document at a place is
+    read again (``None`` if it is gone), the longest wait, the largest message."""
 
     outbox: ProducerQueue
     follower: Follower
+    reader: ViewReader
+    sent_at: Callable[[int], Record | None]
     seconds_max: float
     message_bytes_max: int
 
@@ -54,6 +66,8 @@ def view_requests(sending: Sending) -> Handlers:
         ("POST", "/v1/check:batch"): partial(check_lines, sending),
         ("DELETE", "/v1/documents"): partial(remove, sending),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
+        ("POST", "/v1/together"): partial(judge, sending, same=True),
+        ("POST", "/v1/apart"): partial(judge, sending, same=False),
         ("POST", "/v1/feeds"): report_feeds,
     }
 
@@ -82,7 +96,7 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
     decoded = admitted(request.scope, _decoded(sending, service, body))
     if isinstance(decoded, Reason):
         return refused(service, decoded)
-    [sent] = await _sent(sending, [(key_of_document(decoded, separate=service.settings.separate), body)])
+    [sent] = await _sent(sending, [(key_of_document(decoded, separate=service.settings.separate), body, ())])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
     if decided is None:
         return json_response(_undecided(decoded.id, sent, decoded.collection), 202)
@@ -105,7 +119,7 @@ async def remove(sending: Sending, service: Service, request: Request) -> Respon
     separate = service.settings.separate
     collection = collection_named(request, separate=separate)
     key = key_of(stored_id(id_, collection, separate=separate), separate=separate)
-    [sent] = await _sent(sending, [(key, None)])
+    [sent] = await _sent(sending, [(key, None, ())])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
     if decided is None:
         return json_response(_undecided(id_, sent, collection), 202)
@@ -114,13 +128,45 @@ async def remove(sending: Sending, service: Service, request: Request) -> Respon
     return json_response({"id": id_, "removed": decided.removed, **named_collection(collection)})
 
 
+async def judge(sending: Sending, service: Service, request: Request, *, same: bool) -> Response:
+    """``POST /v1/together`` and ``/v1/apart``: the later one of two documents is sent again, with the header that says
+    what a person says of it and the other one. It answers when the deployment has decided."""
+    separate, ids = service.settings.separate, two_ids(request)
+    collection = collection_named(request, separate=separate)
+    for parameter in (REPLACE, WHY):  # no log of a view outlives it
+        if parameter.name in request.query_params:
+            raise Refused("needs_window", parameter.name)
+    stored = [stored_id(id_, collection, separate=separate) for id_ in ids]
+    versions = await run_in_threadpool(lambda: list(map(sending.reader.latest, stored)))
+    found = sorted((one, id_) for one, id_ in zip(versions, ids, strict=True) if one is not None)
+    if len(found) < 2:
+        raise Refused("unknown_id", "a")
+    (older, other), (later, id_) = found
+    if older.place == later.place or (not same and older.content == later.content):
+        raise Refused("same_content", "a")
+    cluster = later.cluster
+    if (cluster == older.cluster) != same:
+        record = await run_in_threadpool(sending.sent_at, later.document)
+        if record is None:
+            raise Refused("unknown_id", "a", "its topic has deleted it: send it there again with the header")
+        key = key_of(stored_id(id_, collection, separate=separate), separate=separate)
+        header = ("neardup-together" if same else "neardup-apart", other.encode())
+        [sent] = await _sent(sending, [(key, record.value, (header,))])
+        decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
+        if decided is None:
+            return json_response(_undecided(id_, sent, collection), 202)
+        cluster = decided.answer.verdict.get("cluster", cluster)
+    if (cluster == older.cluster) != same:
+        raise Refused("ended_story", "a")
+    return json_response({"id": id_, "cluster": cluster, **named_collection(collection)})
+
+
 async def check_lines(sending: Sending, service: Service, request: Request) -> Response:
     """``POST /v1/check:batch``: each group is a transaction, and waits ``seconds_max`` for its verdicts."""
 
     async def submitted(group: list[tuple[Document, bytes]]) -> AsyncIterator[Outcome]:
         separate = service.settings.separate
-        messages: list[tuple[bytes, bytes | None]] = []
-        messages += [(key_of_document(one, separate=separate), line) for one, line in group]
+        messages: list[Sendable] = [(key_of_document(one, separate=separate), line, ()) for one, line in group]
         try:
             sent: list[Sent] | Reason = await _sent(sending, messages, patient=True)
         except Refused as error:
@@ -155,7 +201,7 @@ def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reas
     )
 
 
-async def _sent(sending: Sending, messages: list[tuple[bytes, bytes | None]], *, patient: bool = False) -> list[Sent]:
+async def _sent(sending: Sending, messages: list[Sendable], *, patient: bool = False) -> list[Sent]:
     """Send messages in one transaction; ``patient`` waits for a full queue. Raises ``Busy``, ``Refused``."""
     while True:
         try:

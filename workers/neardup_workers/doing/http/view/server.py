@@ -14,7 +14,7 @@ from pathlib import Path
 
 from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.app import Service, application, publisher
-from neardup_workers.doing.http.bodies import decoding
+from neardup_workers.doing.http.bodies import Refused, decoding
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
@@ -28,7 +28,14 @@ from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ViewSett
 from neardup_workers.outside.store.view import View, ViewReader
 from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 from neardup_workers.outside.topics.names import names_of
-from neardup_workers.outside.transport.protocol import Transport, TransportError, UnknownTopicError
+from neardup_workers.outside.topics.places import OFFSET_BITS
+from neardup_workers.outside.transport.protocol import (
+    OffsetGoneError,
+    Record,
+    Transport,
+    TransportError,
+    UnknownTopicError,
+)
 
 
 def serve_view(
@@ -100,7 +107,9 @@ def started_view(
         settings, reader, events, observer, decoding(settings, now, limits, observer.count), partial(near, reader),
         lambda: follower.alive, lambda: READY if follower.ready else None, measure, limits=limits,
     )  # fmt: skip
-    sending = Sending(outbox, follower, limits.verdict_seconds_max, settings.client.request_bytes_max)
+    sent = partial(_sent_at, transport, names.topics.documents)
+    most = limits.verdict_seconds_max, settings.client.request_bytes_max
+    sending = Sending(outbox, follower, reader, sent, *most)
     follower.start()
     view.check_rest(on_broken)
     return Running(
@@ -110,3 +119,15 @@ def started_view(
         lambda: follower.error or view.damage,
         Degrading(observer).refused,
     )
+
+
+def _sent_at(transport: Transport, topic: str, place: int) -> Record | None:
+    """Return the document at a place of its topic, ``None`` if the topic has it no longer. Raises ``Refused``."""
+    partition, offset = divmod(place, 1 << OFFSET_BITS)
+    try:
+        batches = transport.read(topic, partition, offset, offset + 1)
+        return next((record for batch in batches for record in batch if record.value is not None), None)
+    except OffsetGoneError:
+        return None
+    except TransportError as error:
+        raise Refused("unsent", detail=str(error)) from None

@@ -59,7 +59,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     "tail": {"candidates": (_READ,), "verdicts": (_READ,)},
     "replay": {"documents": (_READ,), "signed": (_DESCRIBE,), "verdicts": (_READ,)},
     "dead": {"dead": (_READ, _WRITE), "documents": (_READ, _WRITE, _CONFIGS)},
-    "serve": {"verdicts": (_READ,), "candidates": (_READ,), "documents": (_WRITE,)},
+    "serve": {"verdicts": (_READ,), "candidates": (_READ,), "documents": (_READ, _WRITE)},
     "shards": {"signed": (_READ, _WRITE), "links": (_ALTER,)},
 }  # fmt: skip
 # What a command of each of these does with every topic of the deployment.
