@@ -34,7 +34,6 @@ from neardup.features.texts.words import stop_languages
 from neardup.features.tokens.verify import SET_MEASURES
 from neardup.schemes.interface import Plan
 from neardup.schemes.parameters import NOVELTIES, VECTOR_MEASURE_NAMES, VERIFICATIONS, Parameters, SchemeOptions
-from neardup.schemes.removed import REMOVED
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.scheme_text import scheme_text, split_scheme, unknown_option
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning
@@ -347,9 +346,6 @@ def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo], scheme: 
         if problem["type"] == "extra_forbidden":
             if scheme:
                 out.append(unknown_option(scheme, name))
-                continue
-            if name in REMOVED:
-                out.append(f"{name} no longer exists: {REMOVED[name]}")
                 continue
             close = difflib.get_close_matches(name, fields, 1)
             hint = f"did you mean {close[0]!r}?" if close else "known are: " + ", ".join(fields)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 from setting_tables import CHANGES
 
 from neardup import Config, ConfigError
-from neardup.schemes.removed import REMOVED
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.scheme_text import scheme_text, split_scheme
 
@@ -61,20 +59,9 @@ def test_the_text_of_a_scheme_gives_its_options_again(scheme: str) -> None:
         ({"scheme": "records:bands=3", "scheme_options": {"rows": 2}}, "leave one of them out"),
         ({"scheme_options": 5}, "must be options by name"),
         ({"scheme": "recods:bands=3"}, "did you mean 'records'"),
-        ({"record_bands": 3}, 'record_bands no longer exists: .* as in scheme = "records:bands=16"'),
     ],
 )
 def test_options_that_a_scheme_cannot_have_are_refused(settings: dict[str, Any], message: str) -> None:
     """The message has the value, the rule and the remedy; of an unknown option, the options that there are."""
     with pytest.raises(ConfigError, match=message):
         Config(**settings)
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_the_new_way_of_a_removed_setting_works(name: str) -> None:
-    """Where the sentence has an example, it is one of a scheme that there is, with an option of it."""
-    assert name not in Config.model_fields
-    with pytest.raises(ConfigError, match=f"^{name} no longer exists: "):
-        Config(**{name: 1})
-    for text in re.findall(r'scheme = "([^"]+)"', REMOVED[name]):
-        assert set(split_scheme(text)[1]) <= SCHEMES[text.partition(":")[0]].options.model_fields.keys()

@@ -19,10 +19,15 @@ from neardup.schemes.rows import SCHEMES
 from neardup.stories.sources.ledger import SOURCES_MAX
 from neardup_workers.outside.process.exits import MEANINGS, Exit
 from neardup_workers.outside.settings import option_name
-from neardup_workers.outside.settings.declared import GROUPS, ReadingOptions, helps_of_all_commands, setting_rows
+from neardup_workers.outside.settings.declared import (
+    GIVEN_OTHERWISE,
+    GROUPS,
+    ReadingOptions,
+    helps_of_all_commands,
+    setting_rows,
+)
 from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.files import _VALUES, WINDOW_MOST, Settings, with_file_window
-from neardup_workers.outside.settings.removed import REMOVED
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.cli.options import OPTIONS_MAX, TYPED
@@ -71,7 +76,7 @@ def test_every_setting_of_a_model_is_declared():
     """Others are secrets, and what has an option of another name; each value that a setting may have is in its help."""
     declared = {row.name: row for group in GROUPS for row in setting_rows(group)}
     models = ViewSettings.model_fields | FeedSettings.model_fields
-    assert models.keys() - declared.keys() - REMOVED.keys() == {"start", "token", "webhook_secret"}
+    assert models.keys() - declared.keys() - GIVEN_OTHERWISE.keys() == {"start", "token", "webhook_secret"}
     assert declared.keys() <= models.keys()
     named = {**_CHOICES, **_VALUES, "fold": lambda: FOLDS}
     for name in named.keys() - {"languages"}:
@@ -107,12 +112,8 @@ def test_every_typed_setting_is_one():
         (["--rows-max", "64"], Exit.USAGE, "give --set rows_max=VALUE, NEARDUP_ROWS_MAX, or rows_max in neardup.toml"),
         (["--no-line-ids"], Exit.USAGE, "--no-line-ids is a setting without an option: give --set line_ids=VALUE"),
         (["--set", "rows_mx=64"], Exit.USAGE, "unknown setting rows_mx in --set; did you mean rows_max?"),
-        (["--set", "hidden=on"], Exit.USAGE, "hidden in --set no longer exists: name a file"),
-        (["--set", "collection_field=c"], Exit.USAGE, "no longer exists: give --fields collection=NAME"),
-        (["--no-hidden"], Exit.USAGE, "--no-hidden in python -m neardup run no longer exists: name a file"),
+        (["--set", "collection_field=c"], Exit.USAGE, "of the library alone: give --fields collection=NAME"),
         (["--set", "shards=64"], Exit.USAGE, "unknown setting shards in --set; neardup settings prints those"),
-        (["--set", "candidates_partitions=2"], Exit.USAGE, "candidates_partitions in --set no longer exists: cand"),
-        (["--candidates-partitions", "2"], Exit.USAGE, "--candidates-partitions in python -m neardup run no"),
         (["--set", "rows_max"], Exit.USAGE, "--set rows_max gives no value: write NAME=VALUE"),
         (["--set", "rows_max=many"], Exit.USAGE, "rows_max"),
     ],
@@ -135,7 +136,7 @@ def test_settings_prints_each_setting_with_its_value_and_origin(neardup, tmp_pat
     assert "window_seconds = 172800.0  # preset news" in lines
     assert "# bands =  # no value" in lines
     assert "hidden" not in "".join(line for line in lines if "token" in line)
-    names = set(ViewSettings.model_fields | FeedSettings.model_fields) - REMOVED.keys()  # of the library
+    names = set(ViewSettings.model_fields | FeedSettings.model_fields) - GIVEN_OTHERWISE.keys()
     sentence = lines[lines.index("# window_documents = 1000000  # default") - 1]
     assert sentence.endswith("(default 1000000; of run, dedup and probe, what half of the free memory holds)")
     assert {found[1] for line in lines if (found := re.match(r"(?:# )?(\w+) = ", line))} >= names

@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.settings.feed import FeedSettings
-from neardup_workers.outside.settings.removed import REMOVED
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.running.cli.app import app
 
@@ -139,7 +138,6 @@ def test_a_page_names_options_and_settings_that_exist(page: Path) -> None:
             assert variable[8:].lower() in settings() or variable in FOREIGN, f"{variable} is no setting"
         if page.name not in OF_CODE and re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", code):
             assert is_name_of_the_program(code), f"{code} is no setting and nothing that the program writes"
-            assert code not in REMOVED or code in options_of_schemes(), f"{code} was removed"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,7 +1,5 @@
 """Settings from the command line, the environment and a file."""
 
-import re
-
 import pytest
 
 from neardup.errors import ConfigError
@@ -11,10 +9,8 @@ from neardup.schemes.scheme_text import split_scheme
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.field_names import FieldNames
 from neardup_workers.outside.settings.files import Settings, fields_of
-from neardup_workers.outside.settings.load import FILE_DEFAULT, changed, load, values
+from neardup_workers.outside.settings.load import FILE_DEFAULT, changed, load
 from neardup_workers.outside.settings.presets import PRESETS
-from neardup_workers.outside.settings.removed import REMOVED
-from neardup_workers.outside.settings.serve import LIMITS
 
 
 @pytest.fixture(autouse=True)
@@ -137,9 +133,7 @@ def test_options_of_one_scheme_add_up(monkeypatch, tmp_path):
     assert load({"scheme": "minhash"}).scheme_options == Config(scheme="minhash").scheme_options
     with pytest.raises(ConfigError, match=r"unknown option 'rows' of scheme minhash"):
         load({"scheme": "minhash:rows=2"})
-    with pytest.raises(
-        ConfigError, match=r"scheme_options in --set no longer exists: give the options with the scheme"
-    ):
+    with pytest.raises(ConfigError, match=r"scheme_options in --set is a setting of the library alone: give the opt"):
         changed({}, ["scheme_options=rows"])
 
 
@@ -151,30 +145,6 @@ def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
     monkeypatch.setenv("NEARDUP_TRESHOLD", "0.9")
     with pytest.raises(ConfigError, match="NEARDUP_TRESHOLD in the environment; did you mean NEARDUP_THRESHOLD"):
         load({})
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_a_removed_setting_is_refused_with_the_new_way(monkeypatch, tmp_path, name):
-    """No model has it; the file, the environment and --set refuse it by the same sentence, in any case."""
-    assert name not in {setting.name for setting in values()}
-    rule = re.escape(f"no longer exists: {REMOVED[name]}")
-    (tmp_path / "old.toml").write_text(f"{name} = 1\n")
-    with pytest.raises(ConfigError, match=rf"{name} in old\.toml {rule}"):
-        load({}, "old.toml")
-    with pytest.raises(ConfigError, match=f"{name} in --set {rule}"):
-        changed({}, [f"{name}=1"])
-    monkeypatch.setenv(f"neardup_{name}", "1")
-    with pytest.raises(ConfigError, match=f"neardup_{name} in the environment {rule}"):
-        load({})
-
-
-def test_a_removed_limit_of_the_service_is_refused_with_the_bound_that_holds():
-    """The sentence has the number of the constant."""
-    names = LIMITS._asdict().keys() & REMOVED.keys()
-    assert len(names) > 5
-    for name in names:
-        number, unit = re.findall(r"([\d,]*\d)( MiB)?", REMOVED[name])[0]
-        assert int(number.replace(",", "")) << 20 * bool(unit) == getattr(LIMITS, name), name
 
 
 def test_a_value_that_cannot_work_says_where_it_came_from(monkeypatch, tmp_path):

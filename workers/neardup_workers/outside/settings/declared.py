@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from neardup.schemes.declared import Declared, LibraryOptions, setting
 from neardup_workers.outside.settings.durations import is_duration
 from neardup_workers.outside.settings.presets import PRESETS
-from neardup_workers.outside.settings.removed import REMOVED
 
 # Memory of a worker in addition to its tables, and the least: a step is an eighth of it and has a megabyte at least.
 MEMORY_MAX, MEMORY_MIN = 512 << 20, 8 << 20
@@ -193,6 +192,11 @@ class FeedOptions(Declared):
         "address that hubs (WebSub) push feeds to; then where to listen, by default 127.0.0.1:8471")  # fmt: skip
 
 
+# Settings of the library that no command has -> what to give instead, as the end of a sentence.
+GIVEN_OTHERWISE = {
+    "scheme_options": "give the options with the scheme, as in --scheme records:keys=email",
+    "collection_field": "give --fields collection=NAME",
+}
 # Each group of settings -> the heading of its options.
 GROUPS: dict[type[Declared], str] = {
     LibraryOptions: "What is a near-duplicate",
@@ -220,7 +224,7 @@ def setting_rows(group: type[Declared]) -> tuple[SettingRow, ...]:
     return tuple(
         SettingRow(name, _kind(name, field, kinds[name]), _help(field))
         for name, field in vars(group).items()
-        if isinstance(field, dataclasses.Field) and name not in REMOVED
+        if isinstance(field, dataclasses.Field) and name not in GIVEN_OTHERWISE
     )
 
 

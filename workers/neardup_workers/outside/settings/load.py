@@ -24,11 +24,10 @@ from neardup.errors import ConfigError
 from neardup.kernel_folder import KERNELS, VARIABLE
 from neardup.schemes.scheme_text import split_scheme, text_of
 from neardup_workers.outside.process.exits import input_failure
-from neardup_workers.outside.settings.declared import helps_of_all_commands
+from neardup_workers.outside.settings.declared import GIVEN_OTHERWISE, helps_of_all_commands
 from neardup_workers.outside.settings.durations import is_duration, seconds_of
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX, Settings
 from neardup_workers.outside.settings.presets import PRESETS
-from neardup_workers.outside.settings.removed import REMOVED, removal
 
 if TYPE_CHECKING:
     from neardup.schemes.kinds.prefix import PrefixOptions
@@ -170,7 +169,7 @@ def changed(given: Mapping[str, Any], changes: Sequence[str], known_names: Itera
     """Return settings of the command line with changes, each as ``NAME=VALUE``.
 
     ``known_names`` are the settings of the command, by default those of all commands. Raises ``ConfigError`` for a
-    change of another form, and for an unknown or a removed name.
+    change of another form, and for an unknown name.
     """
     wrong = next((change for change in changes if "=" not in change), None)
     if wrong is not None:
@@ -203,7 +202,7 @@ def _of_all_commands() -> dict[str, FieldInfo]:
 
     # Of a setting that several have, the default of the service is shown, then that of the workers.
     fields = {**FeedSettings.model_fields, **StreamSettings.model_fields, **ServeSettings.model_fields}
-    return {name: field for name, field in fields.items() if name not in REMOVED}  # the library has collection_field
+    return {name: field for name, field in fields.items() if name not in GIVEN_OTHERWISE}
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -236,9 +235,9 @@ def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> 
     for name in names:
         if name in folded.values() or (origin == _ENVIRONMENT and name.upper() in folded):
             continue
-        removed = removal(name, origin)
-        if removed is not None:
-            raise ConfigError(removed)
+        plain = name.lower().removeprefix(ENVIRONMENT_PREFIX.lower())
+        if plain in GIVEN_OTHERWISE:
+            raise ConfigError(f"{name} in {origin} is a setting of the library alone: {GIVEN_OTHERWISE[plain]}")
         close = difflib.get_close_matches(name.upper(), folded, 1)
         hint = f"did you mean {folded[close[0]]}?" if close else "neardup settings prints those that there are"
         raise ConfigError(f"unknown setting {name} in {origin}; {hint}")

@@ -30,7 +30,6 @@ from neardup_workers.outside.options.judging import (
 from neardup_workers.outside.options.shared import PrintOptions
 from neardup_workers.outside.process.exits import Exit, Failure, exit_codes_help
 from neardup_workers.outside.process.printable import Messages, printable
-from neardup_workers.outside.settings.removed import removal
 from neardup_workers.running.cli import kafka, services  # noqa: F401 - they add their commands
 from neardup_workers.running.cli.options import (
     ConfigCommand,
@@ -321,7 +320,7 @@ def _usage_sentence(error: Any) -> str:
             f"{option} is a setting without an option: give --set {setting}=VALUE, {name}, or {setting} in neardup.toml"
         )
     command = error.ctx.command_path if error.ctx else "neardup"
-    return removal(option, command) or f"{sentence}; {command} --help shows what there is"
+    return f"{sentence}; {command} --help shows what there is"
 
 
 def _library_code(error: Exception) -> Exit | None:
