@@ -7,24 +7,20 @@ import random
 import signal
 import time
 
-import duckdb
-import numpy as np
 import pytest
 from cases import CASES
 from command import PROCESS_SECONDS_MAX, WORDS
 from quick_parameters import quick_first
 
 from neardup import Deduplicator, Document
-from neardup.machine.compile import kernel
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES as SCHEMES_TABLE
-from neardup.window.admit import may_reach, payload_of
 from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.outputs.window_file import fill
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.batch import corpus, found, queries, rows
+from neardup_workers.running.commands.batch import corpus, found, rows
 from neardup_workers.running.commands.batch.corpus import Corpus
 from neardup_workers.running.commands.batch.found import Found
 
@@ -110,28 +106,6 @@ def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_c
     wanted = {(f"{a:03}", f"{b:03}") for b in range(60) for a in {0, *range(max(0, b - 4), b)} - {b}}
     assert {(pair.older, pair.newer) for pair in found} == wanted
     assert counts == (len(wanted), 0, 60 - 6)
-
-
-def test_the_predicate_of_payloads_equals_that_of_the_table():
-    """SQL and the kernel agree for random payloads on both sides of the bound."""
-    pytest.importorskip("numba", reason="the kernel of this test needs a compiler")
-
-    @kernel()
-    def kernel_reaches(a, b, ratio):  # type: ignore[no-untyped-def]
-        return may_reach(payload_of(a[0], a[1]), payload_of(b[0], b[1]), ratio)
-
-    rng = np.random.default_rng(5)
-    rows = np.column_stack([rng.integers(0, 4, 400), rng.integers(1, 20, 400), rng.integers(0, 4, 400)])
-    rows = np.column_stack([rows, np.maximum(rows[:, 1] + rng.integers(-3, 4, 400), 1)])
-    wanted = [bool(kernel_reaches(row[:2], row[2:], 0.8)) for row in rows]
-    condition = queries.ADMITS.format(ratio=0.8).strip().removeprefix("AND ")
-    with duckdb.connect() as database:
-        database.execute("CREATE TABLE t (n INT, a STRUCT(payload UBIGINT), b STRUCT(payload UBIGINT))")
-        for n, (p, q, r, s) in enumerate(rows.tolist()):
-            database.execute("INSERT INTO t VALUES (?, {'payload': ?}, {'payload': ?})", [n, p << 32 | q, r << 32 | s])
-        found = database.execute(f"SELECT {condition} FROM t ORDER BY n").fetchall()
-    assert [row[0] for row in found] == wanted
-    assert 0 < sum(wanted) < 400
 
 
 def test_the_command_writes_the_lines_that_run_writes(neardup, tmp_path):

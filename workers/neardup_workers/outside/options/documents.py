@@ -94,7 +94,7 @@ class BatchOptions(SessionOptions):
     """The arguments of ``batch``."""
 
     engine: Literal["local", "spark"] = option(
-        "local", "where the pairs are found: on this machine, or on a cluster of Spark"
+        "local", "where documents are read and signed: on this machine, or on a cluster of Spark"
     )
     candidates: bool = CANDIDATES
     top: int | None = TOP

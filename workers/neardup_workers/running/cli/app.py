@@ -42,6 +42,8 @@ from neardup_workers.running.cli.options import (
 )
 from neardup_workers.running.cli.sections import app, command
 
+# Engine of ``batch`` -> its module: each needs packages of its own.
+_ENGINES = {"local": "corpus", "spark": "spark"}
 # A disk that is full, or a quota or limit of a file that is reached: never a fault of the program.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -109,9 +111,9 @@ def probe_command(options: ProbeOptions, given: Given) -> None:
 def batch_command(options: BatchOptions, given: Given) -> None:
     """Write the pairs that run would find among documents at rest, with a table of bounded size."""
     from neardup_workers.outside.settings.load import load
-    from neardup_workers.running.commands.batch.engines import ENGINES
 
-    raise typer.Exit(ENGINES[options.engine](options, load(given, options.config)))
+    engine = import_module(f"neardup_workers.running.commands.batch.{_ENGINES[options.engine]}")
+    raise typer.Exit(engine.run(options, load(given, options.config)))
 
 
 @command("tune", TuneCommand, TuneOptions)

@@ -12,7 +12,7 @@ document is late by more than ``lateness_seconds``. Of the bounds of the table (
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
@@ -67,30 +67,30 @@ _MESSAGE_ROWS = 512
 _ALWAYS = int(NO_WINDOW) - 1
 # The greatest lateness for which a time without it fits in 64 bits.
 _LATENESS_MAX = 1 << 61
+# Adds the documents of the options to a corpus, and what decides them to places and preference.
+Fill = Callable[[BatchOptions, Session, "Corpus", verdicts.Places, verdicts.Preference], None]
 
 
-def run(options: BatchOptions, settings: Settings) -> Exit:
-    """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
+def run(options: BatchOptions, settings: Settings, fill: Fill | None = None) -> Exit:
+    """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used.
+
+    ``fill`` reads and signs the documents, by default on this machine.
+    """
     counts, values = PairCounts(0, 0, 0), None
     check_asked(options, settings)
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
-    guards = options.output is not None and not options.allow_loss
-    counts_sources = options.sources is not None
-    with Session(settings, options, sources=guards or counts_sources) as session, OutputFile(STANDARD) as output:
+    with_sources = options.sources is not None or (options.output is not None and not options.allow_loss)
+    with Session(settings, options, sources=with_sources) as session, OutputFile(STANDARD) as output:
         if options.top is not None:
             check_top(
                 options.top, settings, candidates=options.candidates, verdicts=options.verdicts, output=options.output
             )
         settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         with _folder(options) as folder, Corpus(Path(folder), settings, options.memory_max) as corpus:
-            places = verdicts.Places(with_sources=guards or counts_sources)
+            places = verdicts.Places(with_sources=with_sources)
             preference = verdicts.Preference(options.prefer or FIRST)
-            for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
-                check_rows(options.output, "--output", chunk.entries)
-                corpus.add(signed.batch)
-                if options.decides:
-                    places.add(chunk, signed, preference)
+            (fill or _fill)(options, session, corpus, places, preference)
             if not session.stop.signal:
                 ranks = options.top is not None and not SCHEMES[settings.scheme].exact
                 with session.stop.at_once():
@@ -101,12 +101,22 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     corpus.link()
                 _write(_answers(corpus, options.top), output, session)
                 if options.decides and not session.stop.signal:
-                    values = decide(corpus, places, preference, options, session)
+                    values = _decide(corpus, places, preference, options, session)
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
     if values is None:
         return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
     return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), {"pairs": session.report.pairs, **values})
+
+
+def _fill(
+    options: BatchOptions, session: Session, corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference
+) -> None:
+    for chunk, signed in session.signed_chunks(options.paths, Signer(corpus.settings)):
+        check_rows(options.output, "--output", chunk.entries)
+        corpus.add(signed.batch)
+        if options.decides:
+            places.add(chunk, signed, preference)
 
 
 class Corpus:
@@ -353,7 +363,7 @@ def check_asked(options: BatchOptions, settings: Settings) -> None:
         raise Failure(Exit.USAGE, "--annotate writes verdicts with the lines of --output: add --output FILE")
 
 
-def decide(
+def _decide(
     corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference, options: BatchOptions, session: Session
 ) -> dict[str, Any]:
     """Decide, and write the verdicts and the kept documents; returns their part of the summary."""

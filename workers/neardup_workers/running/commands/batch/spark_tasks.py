@@ -1,4 +1,4 @@
-"""What the machines of a Spark cluster compute: names of lines, signed documents, bucket keys, pairs.
+"""What the machines of a Spark cluster compute: names of lines, signed documents.
 
 Each function takes and returns record batches of Arrow, for ``DataFrame.mapInArrow``. It depends on its input alone,
 so Spark may run it again anywhere.
@@ -23,15 +23,12 @@ from neardup.documents.chunks import CHUNK_DOCUMENTS
 from neardup.documents.document import Document, DocumentColumns
 from neardup.documents.ids import full_id, full_id_column
 from neardup.errors import Reason
-from neardup.pairs.batches import Batch, bucket_keys, make_batch
-from neardup.pairs.comparing import NO_ROWS, is_lead, may_lead
+from neardup.pairs.batches import Batch, make_batch
 from neardup.pairs.json_lines import Fields, decode_document
-from neardup.pairs.pair_rule import judge
 from neardup.pairs.signing import Signer
 from neardup.pairs.values import without_future
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
-from neardup.schemes.rows import SCHEMES
 from neardup.stories.arrow.columns import column_of
 from neardup_workers.outside.outputs.sources import sources_among, sources_in
 from neardup_workers.outside.readers.entries import Entry, reason_of_line
@@ -46,8 +43,6 @@ SIGNED = (
     "n long, file string, block long, line long, id binary, time long, high long, low long, fixed binary, "
     "ragged binary, value double, source string, reason string, raw binary, untimed string, given string"
 )
-KEYS = "key long, content long, payload long"
-PAIRS = "newer long, older long, similarity double, buckets long"
 
 
 class SplitBegin(NamedTuple):
@@ -90,31 +85,6 @@ def sign_lines(task: SignTask, batches: Batches) -> Batches:
         for at in range(0, len(entries), CHUNK_DOCUMENTS):
             end = at + CHUNK_DOCUMENTS
             yield _signed(task, signer, split, begin.entry + at, entries[at:end], numbers[at:end])
-
-
-def bucket_rows(config: Config, batches: Batches) -> Batches:
-    """Return the bucket keys of contents."""
-    for rows in batches:
-        batch = batch_of(rows)
-        keys = bucket_keys(batch, config)
-        contents = np.repeat(rows.column("n").to_numpy(), np.diff(keys.starts))
-        payloads = keys.payloads if len(keys.payloads) else np.zeros(len(keys.values), np.uint64)
-        yield _made(KEYS, [keys.values.view(np.int64), contents, payloads.view(np.int64)])
-
-
-def judge_rows(config: Config, score_min: float, leads: bool, batches: Batches) -> Batches:
-    """Return the pairs among candidates; with ``leads`` also what leads to stories, below ``score_min``."""
-    scheme, tuning = SCHEMES[config.scheme], config.tuning
-    for rows in batches:
-        newer, older = (_evidence(rows, side) for side in ("newer", "older"))
-        identical = rows.column("identical").to_numpy(zero_copy_only=False)
-        common = scheme.common(newer, older, config.plan)
-        judged = judge(common, identical, score_min, config.buckets_shared_min, exact_score=tuning.exact_score)
-        others = may_lead(config, common, judged) if leads else NO_ROWS
-        others = others[is_lead(config, newer.select(others), older.select(others))]
-        judged.is_pair[others] = True
-        chosen = rows.select(["newer", "older"]).filter(pa.array(judged.is_pair))
-        yield _made(PAIRS, [*chosen.columns, judged.similarity[judged.is_pair], judged.keys[judged.is_pair]])
 
 
 def batch_of(rows: pa.RecordBatch | pa.Table) -> Batch:
@@ -229,10 +199,9 @@ def _binary(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int32]) -> pa.Ar
     return pa.Array.from_buffers(pa.binary(), len(starts) - 1, buffers)
 
 
-def _evidence(rows: pa.RecordBatch | pa.Table, side: str = "") -> Evidence:
-    """Return the evidence of rows; ``side`` begins the names of its columns."""
-    prefix = f"{side}_" if side else ""
-    fixed, ragged = (column_of(rows.column(f"{prefix}{name}")) for name in ("fixed", "ragged"))
+def _evidence(rows: pa.RecordBatch | pa.Table) -> Evidence:
+    """Return the evidence of rows."""
+    fixed, ragged = (column_of(rows.column(name)) for name in ("fixed", "ragged"))
     count = rows.num_rows
     width = len(fixed.data) // count if count else 0
     return Evidence(fixed.data.reshape(count, width), ragged.data, ragged.starts)
