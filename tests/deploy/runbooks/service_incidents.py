@@ -26,7 +26,7 @@ from neardup_workers.outside.feeds.feed import Feed, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item
 from neardup_workers.outside.process.clock import ArrivalClock
-from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.telemetry.health import Health
 from neardup_workers.outside.telemetry.metrics import Metrics

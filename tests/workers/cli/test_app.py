@@ -26,8 +26,8 @@ from neardup_workers.outside.settings.declared import (
     helps_of_all_commands,
     setting_rows,
 )
-from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.files import _VALUES, WINDOW_MOST, Settings, with_file_window
+from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.cli.options import OPTIONS_MAX, TYPED

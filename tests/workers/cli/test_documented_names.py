@@ -15,7 +15,7 @@ from import_path import ROOTS
 from typer.main import get_command
 
 from neardup.schemes.rows import SCHEMES
-from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.running.cli.app import app
 

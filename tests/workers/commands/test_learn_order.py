@@ -14,7 +14,7 @@ from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.settings.load import load, load_stream
-from neardup_workers.outside.settings.order_file import read_order, write_order
+from neardup_workers.outside.settings.value_files import read_order, write_order
 from neardup_workers.running.commands import learn_order as order
 
 TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}

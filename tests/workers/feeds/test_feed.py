@@ -18,7 +18,7 @@ from neardup.pairs.batches import CONTENT_HALF
 from neardup_workers.outside.feeds.lists import FEEDS_MAX
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.running.commands.feed import command
 
 TEXT = "The harbour was closed on Monday after a storm damaged the northern breakwater."

@@ -13,7 +13,7 @@ from neardup_workers.outside.feeds.fetch import FetchLimits, fetch
 from neardup_workers.outside.feeds.items import read_items
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.process.exits import Exit
-from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.running.commands.feed import command
 
 TURNS = 10

@@ -2,8 +2,7 @@
 
 import pytest
 
-from neardup_workers.outside.settings.feed import FeedSettings
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import FeedSettings, StreamSettings
 from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
 
 

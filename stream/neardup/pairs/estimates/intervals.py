@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from neardup.pairs.evaluation.judging import Proportion
 
+# The probability with which an interval holds the truth, at least, and that of an error at each end.
+_CONFIDENCE = 0.95
+_TAIL = (1 - _CONFIDENCE) / 2
 # Halvings of an interval: more change no digit of a float64 between 0 and 1 that is shown.
 _HALVINGS = 40
 # Counts so many standard deviations above the mean are as improbable as the rounding of a float64.
@@ -37,8 +40,8 @@ class Stratum(NamedTuple):
         return self.size * self.units / self.sampled if self.sampled else 0.0
 
 
-def clopper_pearson(found: int, units: int, confidence: float = 0.95) -> Proportion:
-    """Return a fraction with an interval that holds the truth at least as often as ``confidence`` says.
+def clopper_pearson(found: int, units: int) -> Proportion:
+    """Return a fraction with an interval that holds the truth at least as often as ``_CONFIDENCE`` says.
 
     It is exact: whatever the truth is, and however few units there are. For a sample without replacement from few
     units it is wider than needed. Source: Clopper, Pearson, "The use of confidence or fiducial limits illustrated in
@@ -47,7 +50,6 @@ def clopper_pearson(found: int, units: int, confidence: float = 0.95) -> Proport
     Args:
         found: the units of the sample that have the property.
         units: the units of the sample.
-        confidence: the probability with which the interval holds the truth, below 1.
 
     Returns:
         The fraction and the ends of its interval; NaN for a sample of nothing.
@@ -58,10 +60,9 @@ def clopper_pearson(found: int, units: int, confidence: float = 0.95) -> Proport
     """
     if units == 0:
         return Proportion(math.nan, math.nan, math.nan)
-    tail = (1 - confidence) / 2
-    # The fraction at which ``found`` or more is as improbable as ``tail``; the other end is that of what is not found.
-    low = 0.0 if found == 0 else _fraction_with_tail(found, units, tail)
-    high = 1.0 if found == units else 1 - _fraction_with_tail(units - found, units, tail)
+    # The fraction at which ``found`` or more is as improbable as ``_TAIL``; the other end is that of what is not found.
+    low = 0.0 if found == 0 else _fraction_with_tail(found, units, _TAIL)
+    high = 1.0 if found == units else 1 - _fraction_with_tail(units - found, units, _TAIL)
     return Proportion(found / units, low, high)
 
 
@@ -134,13 +135,12 @@ def _with_unseen(seen: int, seen_min: float, tail: float) -> int:
     return seen + unseen
 
 
-def share_of(stratum: Stratum, seen_min: float = 1.0, confidence: float = 0.95) -> Proportion:
+def share_of(stratum: Stratum, seen_min: float = 1.0) -> Proportion:
     """Return the fraction of a part of a population that has a property, with an interval.
 
     Args:
         stratum: the sample and the size of the part.
         seen_min: the probability with which the property is seen where it is there, at least.
-        confidence: the probability with which the interval holds the truth, at least.
 
     Returns:
         The fraction and the ends of its interval; NaN for a sample of nothing.
@@ -151,25 +151,23 @@ def share_of(stratum: Stratum, seen_min: float = 1.0, confidence: float = 0.95) 
     """
     if not stratum.sampled:
         return Proportion(math.nan, math.nan, math.nan)
-    tail = (1 - confidence) / 2
-    low, high = count_bounds(stratum, (1 - _SMALL_PART) * tail)
-    most = min(stratum.size, _with_unseen(high, seen_min, _SMALL_PART * tail))
+    low, high = count_bounds(stratum, (1 - _SMALL_PART) * _TAIL)
+    most = min(stratum.size, _with_unseen(high, seen_min, _SMALL_PART * _TAIL))
     return Proportion(stratum.units / stratum.sampled, low / stratum.size, most / stratum.size)
 
 
-def recall_of(found: Stratum, missed: Stratum, seen_min: float = 1.0, confidence: float = 0.95) -> Proportion:
+def recall_of(found: Stratum, missed: Stratum, seen_min: float = 1.0) -> Proportion:
     """Return how much of what is to be found was found, from two samples: of what was found, and of the others.
 
     Where duplicates are rare, a sample of all contents has few units. But what a run found is known, and the others can
     be few once those are left out that cannot be units. The error of an end is divided among the numbers that it
-    depends on, so the interval holds the truth at least as often as ``confidence`` says (Bonferroni). Source: Wendell,
+    depends on, so the interval holds the truth at least as often as ``_CONFIDENCE`` says (Bonferroni). Source: Wendell,
     Schmee, "Exact inference for proportions from a stratified finite population", JASA 91, 1996.
 
     Args:
         found: of what was found, those that were to be found.
         missed: of what was not found, those that were to be found.
         seen_min: the probability with which such a unit is seen, at least.
-        confidence: the probability with which the interval holds the truth, at least.
 
     Returns:
         The estimate of found units by all units, and the ends of its interval; NaN if no unit was seen.
@@ -180,10 +178,9 @@ def recall_of(found: Stratum, missed: Stratum, seen_min: float = 1.0, confidence
     """
     if not found.units and not missed.units:
         return Proportion(math.nan, math.nan, math.nan)
-    tail = (1 - confidence) / 2
-    small = _SMALL_PART * tail
+    small = _SMALL_PART * _TAIL
     found_least, found_most = count_bounds(found, small)
-    missed_least, missed_most = count_bounds(missed, tail - 2 * small)
+    missed_least, missed_most = count_bounds(missed, _TAIL - 2 * small)
     low = found_least / max(1, found_least + _with_unseen(missed_most, seen_min, small))
     high = _with_unseen(found_most, seen_min, small)
     value = found.estimate / (found.estimate + missed.estimate)

@@ -68,7 +68,7 @@ class CurveBin(NamedTuple):
     expected: float
 
 
-def proportion(part: int, whole: int, deviations: float = DEVIATIONS) -> Proportion:
+def proportion(part: int, whole: int) -> Proportion:
     """Return the fraction of ``part`` in ``whole`` with Wilson's interval.
 
     >>> [round(x, 3) for x in proportion(8, 10)]
@@ -76,9 +76,9 @@ def proportion(part: int, whole: int, deviations: float = DEVIATIONS) -> Proport
     """
     if whole == 0:
         return Proportion(math.nan, math.nan, math.nan)
-    value, z2 = part / whole, deviations**2
+    value, z2 = part / whole, DEVIATIONS**2
     middle = (value + z2 / (2 * whole)) / (1 + z2 / whole)
-    half = deviations / (1 + z2 / whole) * math.sqrt(value * (1 - value) / whole + z2 / (4 * whole**2))
+    half = DEVIATIONS / (1 + z2 / whole) * math.sqrt(value * (1 - value) / whole + z2 / (4 * whole**2))
     low = 0.0 if part == 0 else middle - half  # exactly 0, which rounding could miss
     return Proportion(value, low, 1.0 if part == whole else middle + half)
 

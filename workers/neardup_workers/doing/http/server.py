@@ -96,7 +96,7 @@ class Running(NamedTuple):
 Start = Callable[[Callable[[], None]], Running]
 
 
-def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits: ServeLimits = LIMITS) -> Exit:
+def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit:
     """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
 
     With ``salvage``, damaged rows of the window are left out.
@@ -126,14 +126,14 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=now if by_arrival else None, blocked=blocked,
             announced=Outbox(None if hook is None else Rules(time.time), separate=settings.separate),
-            sources_max=settings.sources_max, canaries_every=limits.canaries_every,
-            canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
+            sources_max=settings.sources_max, canaries_every=LIMITS.canaries_every,
+            canaries_allowance=Allowance(LIMITS.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
         with suppress(StoreFull), log.transaction():
             log.keep_clock(now.kept if by_arrival else "")
             audit.start(log.writer, now(), settings.model_dump(mode="json", exclude={"token", "webhook_secret"}))
         give_back()  # a restart reads the window in parts that come and go
-        start = partial(started, settings, keeper, now=now, hook=hook, limits=limits)
+        start = partial(started, settings, keeper, now=now, hook=hook)
         return asyncio.run(run(settings, address, tokens, start))
     finally:
         log.close()

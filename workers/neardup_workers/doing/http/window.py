@@ -30,29 +30,8 @@ from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, O
 from neardup_workers.doing.http.answers.judged import LINES_MAX, judged_values
 from neardup_workers.doing.http.app import Handler, Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup_workers.doing.http.bodies import JSON, Refused, read_body
-from neardup_workers.doing.http.described.parameters import (
-    ADD,
-    AUDITED,
-    BEFORE,
-    BLOCK,
-    BY_SOURCE,
-    FOLLOW,
-    LETTERS,
-    LIMIT,
-    MUTE,
-    NEAREST,
-    PART,
-    REPLACE,
-    SKIP,
-    TO,
-    WHY,
-    choice,
-    collection_named,
-    flag,
-    number,
-    text,
-    two_ids,
-)
+from neardup_workers.doing.http.described import parameters as of
+from neardup_workers.doing.http.described.parameters import choice, collection_named, flag, number, text, two_ids
 from neardup_workers.doing.http.feeds import reports_of
 from neardup_workers.doing.http.outgoing.hook import refusal_of
 from neardup_workers.doing.http.problems import json_response
@@ -78,12 +57,12 @@ async def near(writer: Writer, id_: str, collection: str | None) -> Sequence[Pai
 async def check(writer: Writer, service: Service, request: Request) -> Response:
     """``POST /v1/check``: the verdict about one document, and its pairs."""
     started = time.perf_counter()
-    add = flag(request, ADD)
+    add = flag(request, of.ADD)
     body = await read_body(request, service.limits, JSON)
     decoded = admitted(request.scope, service.decoding.document(body))
     if isinstance(decoded, Reason):
         return refused(service, decoded)
-    if nearest := number(request, NEAREST):
+    if nearest := number(request, of.NEAREST):
         try:
             check_ranks(service.settings, nearest)
         except ConfigError:
@@ -144,7 +123,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     id_, *rest = path_of(request)
     if rest:
         raise Refused("not_found")
-    block, collection = flag(request, BLOCK), collection_named(request, separate=service.settings.separate)
+    block, collection = flag(request, of.BLOCK), collection_named(request, separate=service.settings.separate)
     if block and service.settings.blocked is None:
         raise Refused("no_block_list", "block")
     noted = _noted(service, request)
@@ -169,7 +148,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
 async def judge(writer: Writer, service: Service, request: Request, *, same: bool) -> Response:
     """``POST /v1/together`` and ``/v1/apart``: what a person says of two ids holds, also for later copies."""
     ids = two_ids(request)
-    collection, replace = collection_named(request, separate=service.settings.separate), flag(request, REPLACE)
+    collection, replace = collection_named(request, separate=service.settings.separate), flag(request, of.REPLACE)
     noted = _noted(service, request)
     said = await writer.call(
         lambda keeper: keeper.judge(ids, collection, same=same, replace=replace, noted=noted), batch=True
@@ -190,9 +169,9 @@ async def judge(writer: Writer, service: Service, request: Request, *, same: boo
 async def mark(writer: Writer, service: Service, request: Request) -> Response:
     """``POST /v1/clusters/{cluster}``: mute a story, or follow it."""
     story = request.path_params["number"]
-    muted, followed = (flag(request, one) if one.name in request.query_params else None for one in (MUTE, FOLLOW))
-    to, noted = text(request, TO) or "", _noted(service, request)
-    if to and not re.fullmatch(TO.schema["pattern"], to):
+    muted, followed = (flag(request, one) if one.name in request.query_params else None for one in (of.MUTE, of.FOLLOW))
+    to, noted = text(request, of.TO) or "", _noted(service, request)
+    if to and not re.fullmatch(of.TO.schema["pattern"], to):
         raise Refused("parameter", "to", "it must be an address of http or https")
     if followed and service.settings.webhook is None:
         raise Refused("no_web_hook", "followed")
@@ -224,7 +203,7 @@ async def mark(writer: Writer, service: Service, request: Request) -> Response:
 
 def _noted(service: Service, request: Request) -> Noted:
     holder = holder_of(request.scope)
-    return Noted(service.now(), "anyone" if holder is None else holder.name, text(request, WHY))
+    return Noted(service.now(), "anyone" if holder is None else holder.name, text(request, of.WHY))
 
 
 async def report_feeds(writer: Writer, service: Service, request: Request) -> Response:
@@ -276,8 +255,8 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
 
 async def audit(service: Service, request: Request) -> Response:
     """``GET /v1/audit``: who removed what, when and why, and which settings have changed."""
-    before, limit = number(request, BEFORE, 1 << 62), number(request, LETTERS)
-    lines = await run_in_threadpool(service.reader.ask, extra.audit.read, before, limit, text(request, AUDITED))
+    before, limit = number(request, of.BEFORE, 1 << 62), number(request, of.LETTERS)
+    lines = await run_in_threadpool(service.reader.ask, extra.audit.read, before, limit, text(request, of.AUDITED))
     return json_response({"audit": lines})
 
 
@@ -289,8 +268,8 @@ async def judged(service: Service, request: Request) -> Response:
 
 async def sources(service: Service, request: Request) -> Response:
     """``GET /v1/sources``: the sources in an order, page by page."""
-    limit, skip = number(request, LIMIT), number(request, SKIP)
-    part, order = text(request, PART), choice(request, BY_SOURCE)
+    limit, skip = number(request, of.LIMIT), number(request, of.SKIP)
+    part, order = text(request, of.PART), choice(request, of.BY_SOURCE)
     query = partial(extra.sources.overview, limit=limit, part=part, order=order, skip=skip)
     return json_response(await run_in_threadpool(service.reader.ask, query))
 

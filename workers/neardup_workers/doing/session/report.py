@@ -135,7 +135,7 @@ class Rejects:
 class Report:
     """Counts what happens in a run and reports it on standard error.
 
-    For each reason, ``reports_max`` refusals of named input are reported, and ``walk_reports_max`` of files in folders;
+    For each reason, ``REPORTS_MAX`` refusals of named input are reported, and ``WALK_REPORTS_MAX`` of files in folders;
     further refusals are only counted. ``quiet`` reports nothing. ``title`` names one of several readings: a bar has it,
     and where there is no terminal a line each ten seconds says how far the reading is.
     """
@@ -144,8 +144,6 @@ class Report:
         self,
         *,
         quiet: bool,
-        reports_max: int = REPORTS_MAX,
-        walk_reports_max: int = WALK_REPORTS_MAX,
         total: int | None = None,
         bar: bool = False,
         title: str = "",
@@ -155,7 +153,6 @@ class Report:
         self.refused: Counter[str] = Counter()
         self._seen: Counter[tuple[str, bool]] = Counter()  # by reason, and whether it was found in a folder
         self._quiet = quiet
-        self._reports_max = {False: reports_max, True: walk_reports_max}
         self._started = time.monotonic()
         self._run_ended: float | None = None
         self._progress = self._bar(total) if bar else None
@@ -165,7 +162,7 @@ class Report:
         """Count and report a refusal. The first refusal because of a missing field names the fields of the line."""
         self.refused[str(reason)] += 1  # a plain string: the keys of a JSON object
         self._seen[reason, entry.walked] += 1
-        seen, reports_max = self._seen[reason, entry.walked], self._reports_max[entry.walked]
+        seen, reports_max = self._seen[reason, entry.walked], WALK_REPORTS_MAX if entry.walked else REPORTS_MAX
         if self._quiet or seen > reports_max + 1:
             return
         if seen > reports_max:

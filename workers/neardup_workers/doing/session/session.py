@@ -167,9 +167,9 @@ class Session:
             return Exit.UNUSABLE
         return EXIT_OF_SIGNAL[self.stop.signal]
 
-    def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
+    def entries(self, paths: Sequence[str]) -> Iterator[Entry | None]:
         """Yield the entries of paths in order; ``None`` while no input is available."""
-        return self.reader.read(paths, follow=follow)
+        return self.reader.read(paths)
 
     def _spill(self, line: Line) -> None:
         """Receive a part of a line that is too long to hold, or of a record of an archive, which is no reject."""
@@ -195,9 +195,9 @@ class Session:
             ahead.seen.append(chunk)
             yield chunk
 
-    def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
+    def signed(self, paths: Sequence[str], signer: Signer) -> Iterator[Signed]:
         """Yield the signed documents of paths, in order; refusals are counted, reported and written to the rejects."""
-        return (signed for _, signed in self.signed_chunks(paths, signer, follow=follow))
+        return (signed for _, signed in self.signed_chunks(paths, signer))
 
     def signed_chunks(
         self, paths: Sequence[str], signer: Signer, *, follow: bool = False

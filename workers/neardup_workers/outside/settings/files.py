@@ -24,9 +24,8 @@ from neardup_workers.outside.readers.mail.limits import MAIL_TEXT_NAMES
 from neardup_workers.outside.readers.warc import WARC_IDS
 from neardup_workers.outside.settings.declared import WINDOW_BYTES_MIN, WINDOW_BYTES_MOST, ReadingOptions
 from neardup_workers.outside.settings.durations import is_duration, seconds_of
-from neardup_workers.outside.settings.order_file import read_order
 from neardup_workers.outside.settings.presets import PRESETS
-from neardup_workers.outside.settings.value_files import read_stop_words, read_templates
+from neardup_workers.outside.settings.value_files import read_order, read_stop_words, read_templates
 from neardup_workers.outside.web.pages import EXTRACTORS, MODES
 
 ENVIRONMENT_PREFIX = "NEARDUP_"

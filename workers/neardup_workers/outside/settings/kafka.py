@@ -14,7 +14,13 @@ from pydantic import Field, field_validator, model_validator
 from neardup.errors import ConfigError
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
-from neardup_workers.outside.settings.declared import MEMORY_MAX, ConnectionOptions, StreamOptions, TopicOptions
+from neardup_workers.outside.settings.declared import (
+    MEMORY_MAX,
+    ConnectionOptions,
+    FeedOptions,
+    StreamOptions,
+    TopicOptions,
+)
 from neardup_workers.outside.settings.files import Settings
 
 # Of the memory of a worker in addition to its tables, a step has an eighth, and so has a compressed batch of a
@@ -123,3 +129,7 @@ class StreamSettings(TopicOptions, StreamOptions, ConnectionOptions, Settings):
         """What the file of ``kafka_config`` says now. Raises ``ConfigError`` and ``Failure`` like
         ``read_properties``."""
         return read_properties(self.kafka_config)
+
+
+class FeedSettings(FeedOptions, StreamSettings):  # type: ignore[misc]  # a feed may have no health_port
+    """All settings of a watcher of feeds; a ``Config`` as well. Raises ``ConfigError`` like it."""

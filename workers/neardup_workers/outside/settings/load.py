@@ -196,8 +196,7 @@ def _with_lists(values: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> d
 
 def _of_all_commands() -> dict[str, FieldInfo]:
     """Return the settings of all commands. Their models are loaded only if a file or a variable may name them."""
-    from neardup_workers.outside.settings.feed import FeedSettings
-    from neardup_workers.outside.settings.kafka import StreamSettings
+    from neardup_workers.outside.settings.kafka import FeedSettings, StreamSettings
     from neardup_workers.outside.settings.serve import ServeSettings
 
     # Of a setting that several have, the default of the service is shown, then that of the workers.

@@ -83,7 +83,7 @@ def feed_command(options: FeedCommandOptions, given: Given) -> None:
     check_installed("feed", "feeds", "feedparser", "urllib3")
     if options.pages:
         check_installed("feed", "web", "trafilatura", "resiliparse")
-    from neardup_workers.outside.settings.feed import FeedSettings
+    from neardup_workers.outside.settings.kafka import FeedSettings
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.feed.command import run
 

@@ -22,7 +22,7 @@ from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.outside.settings.order_file import write_order
+from neardup_workers.outside.settings.value_files import write_order
 
 
 class OrderSettings(Settings):

@@ -27,7 +27,7 @@ from neardup_workers.doing.http.view.requests import lacking
 from neardup_workers.doing.http.window import READS, WINDOW_REQUESTS
 from neardup_workers.doing.http.writer import READY
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.disk.folder import damaged
 from neardup_workers.outside.store.extra import audit, desk
@@ -40,7 +40,7 @@ from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 _LOOK_SECONDS, _VERDICTS = 0.25, 10_000
 
 
-def serve_reading(settings: ServeSettings, state: str, *, limits: ServeLimits = LIMITS) -> Exit:
+def serve_reading(settings: ServeSettings, state: str) -> Exit:
     """Serve the window that another service keeps in a folder, until a signal; returns the exit code.
 
     Raises:
@@ -50,7 +50,7 @@ def serve_reading(settings: ServeSettings, state: str, *, limits: ServeLimits = 
     check_window(settings, path)
     address = bound(settings.host, settings.port)
     try:
-        return asyncio.run(run(settings, address, tokens, partial(started_reading, settings, path, limits=limits)))
+        return asyncio.run(run(settings, address, tokens, partial(started_reading, settings, path)))
     finally:
         address.close()
 
@@ -67,27 +67,21 @@ def check_window(settings: ServeSettings, path: Path) -> None:
         raise Failure(Exit.GENERATION, f"{path} was made with other settings: follow it with those of its service")
 
 
-def started_reading(
-    settings: ServeSettings,
-    path: Path,
-    on_broken: Callable[[], None],
-    now: Callable[[], float] = time.time,
-    limits: ServeLimits = LIMITS,
-) -> Running:
-    """Start the service of a window that another process writes. ``now``: seconds since the epoch."""
+def started_reading(settings: ServeSettings, path: Path, on_broken: Callable[[], None]) -> Running:
+    """Start the service of a window that another process writes."""
     reader, observer = StoreReader(path, separate=settings.separate), Metrics(SERVE, {"role": SERVE})
-    figures = Figures(reader.size, lambda: 0, now)
+    figures = Figures(reader.size, lambda: 0)
     slow = partial(observer.count, "service_event_readers_slow")
-    events = Events(reader.after, reader.last(), limits.event_readers_max, figures, reader.previews, slow)
+    events = Events(reader.after, reader.last(), LIMITS.event_readers_max, figures, reader.previews, slow)
     following = Following(reader, events, publisher(observer, events), on_broken)
 
     async def near(id_: str, collection: str | None) -> Sequence[Pair] | None:
         raise Refused("needs_window")
 
     service = Service(
-        settings, reader, events, observer, decoding(settings, now, limits, observer.count), near,
+        settings, reader, events, observer, decoding(settings, time.time, LIMITS, observer.count), near,
         lambda: following.error is None, lambda: READY,
-        lambda: observer.set("service_window_documents", reader.size()), now, limits,
+        lambda: observer.set("service_window_documents", reader.size()),
     )  # fmt: skip
     following.start()
     return Running(

@@ -38,9 +38,7 @@ from neardup_workers.outside.transport.protocol import (
 )
 
 
-def serve_view(
-    settings: ViewSettings, state: str | None, transport: Transport, *, limits: ServeLimits = LIMITS
-) -> Exit:
+def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:
     """Serve a view of a deployment until a signal; returns the exit code. Closes the transport.
 
     ``state`` is the folder of the view; without one each start fills a new view.
@@ -56,7 +54,7 @@ def serve_view(
     with nullcontext(state) if state else tempfile.TemporaryDirectory() as folder:
         view = View(Path(folder), {"verdicts": topics.verdicts}, "normal")
         try:
-            start = partial(started_view, settings, transport, view, limits=limits)
+            start = partial(started_view, settings, transport, view)
             return asyncio.run(run(settings, address, tokens, start))
         except TransportError as error:
             code = Exit.TOPIC if isinstance(error, UnknownTopicError) else Exit.BROKER
@@ -72,14 +70,13 @@ def started_view(
     transport: Transport,
     view: View,
     on_broken: Callable[[], None],
-    now: Callable[[], float] = time.time,
     limits: ServeLimits = LIMITS,
 ) -> Running:
-    """Start the service of a view. ``now`` is the clock in seconds since the epoch."""
+    """Start the service of a view."""
     names = names_of(settings)
     reader, observer = ViewReader(view.path, separate=settings.separate), Metrics(SERVE, {"role": SERVE})
     slow = partial(observer.count, "service_event_readers_slow")
-    figures = Figures(reader.size, lambda: outbox.waiting, now)
+    figures = Figures(reader.size, lambda: outbox.waiting)
     last = view.meta()["places"] - 1
     events = Events(reader.after, last, limits.event_readers_max, figures, reader.previews, slow)
     kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
@@ -104,8 +101,9 @@ def started_view(
         follower.stop()
 
     service = Service(
-        settings, reader, events, observer, decoding(settings, now, limits, observer.count), partial(near, reader),
-        lambda: follower.alive, lambda: READY if follower.ready else None, measure, limits=limits,
+        settings, reader, events, observer, decoding(settings, time.time, limits, observer.count),
+        partial(near, reader), lambda: follower.alive, lambda: READY if follower.ready else None, measure,
+        limits=limits,
     )  # fmt: skip
     sent = partial(_sent_at, transport, names.topics.documents)
     most = limits.verdict_seconds_max, settings.client.request_bytes_max

@@ -36,8 +36,8 @@ from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import STANDARD, OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry
-from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.files import fields_of
+from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.outside.store.blocked import read_block_list
 from neardup_workers.outside.telemetry.health import Health, HealthAnswer, serve
 from neardup_workers.outside.telemetry.metrics import FEED, Metrics
