@@ -104,9 +104,8 @@ def run(options: BatchOptions, settings: Settings, fill: Fill | None = None) -> 
                     values = _decide(corpus, places, preference, options, session)
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
-    if values is None:
-        return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
-    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), {"pairs": session.report.pairs, **values})
+    found = None if values is None else {"pairs": session.report.pairs, **values}
+    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), found)
 
 
 def _fill(
@@ -220,22 +219,15 @@ class Corpus:
         if self._links is None:
             raise AssertionError("link comes before decide")
         compare = self._compared if compares_directly(self.settings) else None
-        return verdicts.decide(
-            self._links,
-            self.rows,
-            order,
-            places,
-            VerdictLimits.of(self._limits, **comparing_limits(self.settings)),
-            compare,
-        )
+        limits = VerdictLimits.of(self._limits, **comparing_limits(self.settings))
+        return verdicts.decide(self._links, self.rows, order, places, limits, compare)
 
     def matches(self) -> Iterator[Matches]:
-        """Return the pairs in the form of ``Matcher``, in order of arrival."""
-        return map(self.matches_of, self._pairs())
+        """Return the pairs in the form of ``Matcher``, in order of arrival; after ``link``, ``decide`` reads them too,
+        and the leads among them."""
+        return map(self._matches_of, self._pairs())
 
-    def matches_of(self, found: RowPairs) -> Matches:
-        """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them and the leads among them too, after
-        ``link``."""
+    def _matches_of(self, found: RowPairs) -> Matches:
         rows, identical = self.rows, self.rows.equal(*found[:2]) & self._scheme.by_content
         shared, signals = self.shared(*found[:2], identical), self._signals(*found[:2], identical)
         if self._links is not None:
