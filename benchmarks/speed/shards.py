@@ -33,7 +33,7 @@ from neardup.pairs.shards import Shard, shards_of, stream_rows
 from neardup.pairs.signing import Signer
 from neardup.window import FOREIGN, OWN, Items
 from neardup.window.steps import step
-from neardup_workers.doing.stages.matching.cursors import SEEN_PART
+from neardup_workers.doing.stages.matching.cursors import seen_bytes_max
 from neardup_workers.outside.settings.presets import PRESETS
 
 SEED = 22
@@ -105,7 +105,7 @@ def measure(documents: int, shards: int) -> Shards:
             table.commit()
             seconds += time.perf_counter() - start
         if seen.is_small:
-            seen.grow(sum(table.memory_bytes()[1] for table in tables) // SEEN_PART)
+            seen.grow(seen_bytes_max(tables))
     used, allocated = (sum(sizes) for sizes in zip(*(table.memory_bytes() for table in tables), strict=True))
     slots = sum(table.documents for table in tables)
     return Shards(used, allocated, seconds, pairs, slots, seen.memory_bytes, filter_seconds)
@@ -197,7 +197,7 @@ def measure_texts(config: Config, stream: list[Document], shards: int) -> Shards
                 pairs += sum(len(part.items) for part in matcher.slices_of(rows))
         seconds += time.perf_counter() - start
         if seen.is_small:
-            seen.grow(sum(matcher.table.memory_bytes()[1] for matcher in matchers) // shards // SEEN_PART)
+            seen.grow(seen_bytes_max(matcher.table for matcher in matchers) // shards)
     used, allocated = (sum(of) for of in zip(*(matcher.table.memory_bytes() for matcher in matchers), strict=True))
     slots = sum(matcher.table.documents for matcher in matchers)
     filters = shards * seen.memory_bytes if shards > 1 else 0

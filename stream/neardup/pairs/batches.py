@@ -20,7 +20,7 @@ from neardup.schemes.interface import NO_PAYLOADS, Evidence, Keys, fixed_evidenc
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import band_seeds, put_keys
 from neardup.window import NO_TIME, OWN, Items
-from neardup.window.chains import KEYS
+from neardup.window.chains import DERIVED, KEYS
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
@@ -324,10 +324,18 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
 def batch_items(batch: Batch, config: Config) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys."""
     if config.separate or not SCHEMES[config.scheme].banded:
-        return table_items(batch, bucket_keys(batch, config))
+        return without_derived(table_items(batch, bucket_keys(batch, config)), batch, config)
     plan: Any = config.plan
     items = blank_items(batch, plan.tuning.bands * len(batch.times))
     _fill_banded(batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6])
+    return without_derived(items, batch, config)
+
+
+def without_derived(items: Items, batch: Batch, config: Config) -> Items:
+    """Say of the items of a batch whose fixed evidence a table need not store; return them."""
+    derived = SCHEMES[config.scheme].derived(batch.evidence, config.plan)
+    if derived is not None:
+        items.kinds[derived] |= DERIVED
     return items
 
 

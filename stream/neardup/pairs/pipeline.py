@@ -25,6 +25,7 @@ from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits,
 from neardup.schemes.config import Config, checked, is_weighted
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.stored_sets import evidence_in
 from neardup.window import BandTable, Candidates, Items, Limits
 from neardup.window.steps import step
 
@@ -256,7 +257,7 @@ class Matcher:
 
     def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
         """Return the evidence of documents of the table."""
-        return Evidence(self.table.fixed(slots), *self.table.ragged(slots))
+        return evidence_in(self.table, slots, self.scheme.derive, self.config.plan)
 
     def compared(
         self, batch: Batch, items: npt.NDArray[np.int64], older: npt.NDArray[np.int64] | Evidence

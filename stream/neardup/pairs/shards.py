@@ -33,11 +33,12 @@ from neardup.pairs.batches import (
     row_keys,
     select,
     table_items,
+    without_derived,
 )
 from neardup.schemes.config import Config
 from neardup.schemes.interface import AnyScheme
 from neardup.window import FOREIGN, NO_LIMIT, NO_WINDOW, OWN, REMOVAL, Items, Limits
-from neardup.window.chains import COPIED
+from neardup.window.chains import COPIED, DERIVED
 
 _MULTIPLIER, _ONE, _SHIFT = np.uint64(2862933555777941757), np.uint64(1), np.uint64(33)
 # A limit of candidates is shared among shards; a bucket is not divided evenly, so a shard has so many deviations more.
@@ -169,7 +170,7 @@ class StreamRows(NamedTuple):
             return self.items
         kinds = kinds_of(self.batch, shard, by_content)
         kinds[self.removals] = REMOVAL
-        return self.items._replace(kinds=kinds | self.items.kinds & COPIED)
+        return self.items._replace(kinds=kinds | self.items.kinds & (COPIED | DERIVED))
 
 
 def stream_rows(
@@ -181,7 +182,7 @@ def stream_rows(
     references = None if references is None or not references.any() else references
     if removals is None or not removals.any():
         return StreamRows(batch, np.zeros(batch.size, np.bool_), batch_items(batch, config), references)
-    items = table_items(batch, row_keys(batch, removals, config))
+    items = without_derived(table_items(batch, row_keys(batch, removals, config)), batch, config)
     items.kinds[removals] = REMOVAL
     return StreamRows(batch, removals, items, references)
 

@@ -238,6 +238,9 @@ class Scheme(NamedTuple, Generic[PlanT]):
     probe_candidates_max: int | None = None
     # whether each key has a payload: a position and a suffix length, see ``neardup.window.admit``
     has_payloads: bool = False
+    # which items have a fixed part that follows from the ragged one (``bool[n]``; None: none): no table stores it; it
+    derived: Callable[[Evidence, PlanT], npt.NDArray[np.bool_] | None] = nothing
+    derive: Callable[[Evidence, PlanT], npt.NDArray[np.uint8]] = lambda evidence, plan: evidence.fixed
     # whether the keys are those of the bands of the fixed part: ``plan.tuning.bands`` of them, by ``plan.seed``
     banded: bool = False
     # whether an item may lack the keys of some bands, so that its recall is lower
@@ -248,8 +251,7 @@ class Scheme(NamedTuple, Generic[PlanT]):
     shared: Callable[[Evidence, Evidence, PlanT], Shared] | None = None
     # the normalised code points of each text, ``int64[n]``, where ``shared`` is known
     lengths: Callable[[Evidence], npt.NDArray[np.int64]] | None = None
-    # which part of what m newer texts say the older ones have said (``float64[m]``), and how many numbers of theirs are
-    # new (``int64[m]``), by their evidence; None: the scheme does not know
+    # what m newer texts say that the older ones have said, by their evidence; None: the scheme does not know
     said: Callable[[Evidence, Evidence, PlanT], Said | None] | None = None
     # the part of a text that stands in an earlier one, from which it is a duplicate, where ``shared`` is known; None:
     # only copies are

@@ -31,6 +31,7 @@ from neardup.features.tokens.rarity import Rarity
 from neardup.machine.memory import Kept
 from neardup.window import step, views
 from neardup.window.chains import (
+    BARE,
     BUDGET_REACHED,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
@@ -248,8 +249,19 @@ class BandTable:
         return strings_at(self.store.bytes.data, *bounds.tolist())
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-        """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
-        return self._read(slots, 0, np.arange(len(slots) + 1) * self._width).reshape(len(slots), self._width)
+        """The fixed part of the evidence of slots of the window, ``uint8[m, width]``, 0 where it is not stored."""
+        bare = self.is_bare(slots)
+        if not bare.any():
+            return self._read(slots, 0, np.arange(len(slots) + 1) * self._width).reshape(len(slots), self._width)
+        out = np.zeros((len(slots), self._width), np.uint8)
+        if not bare.all():
+            out[~bare] = self.fixed(slots[~bare])
+        return out
+
+    def is_bare(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which slots have no fixed evidence, ``bool[m]``: it follows from the ragged part."""
+        bare: npt.NDArray[np.bool_] = (self.store.flags[self._slots.at(slots)] & BARE) != 0
+        return bare
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""

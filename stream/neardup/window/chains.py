@@ -12,7 +12,7 @@ one structure finds identical contents, earlier versions and candidates.
 Flags of a slot. ``SUPERSEDED``: a newer copy of the same content is in the buckets instead, and the bucket postings of
 the slot are unlinked; a later walk unlinks a posting that is far down its chain. ``REMOVED``: its id was removed; the
 slot is never reported, but it still represents older copies of its content. ``UNTIMED``: it has no event time.
-``MARK``: it stands for an item that another shard holds.
+``MARK``: it stands for an item that another shard holds. ``BARE``: its fixed evidence is not stored.
 
 The table of a **shard** reads the whole stream and holds a part of it. A row of another shard probes the buckets,
 unless it is known to be a copy (``COPIED``): the shard that holds the content links it. If a shard holds a content
@@ -37,10 +37,10 @@ from neardup.window.counters import CUTS, FIRST_TIME, LINK_END, OLDEST, POSTING_
 from neardup.window.heads import NONE, Heads, read_back
 from neardup.window.pages import index_at
 
-SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+SUPERSEDED, REMOVED, UNTIMED, MARK, BARE = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8), np.uint8(16)
 # What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id; added to the kind of an
-# item: some shard holds an eligible copy of it for certain.
-OWN, FOREIGN, REMOVAL, COPIED = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4)
+# item: some shard holds an eligible copy of it for certain; its fixed evidence follows from the ragged part.
+OWN, FOREIGN, REMOVAL, COPIED, DERIVED = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 # The stored time of an untimed item that arrived before the first event time.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 # More than there can be, and small enough for additions without overflow.
@@ -92,14 +92,14 @@ class Store(NamedTuple):
     links: npt.NDArray[np.uint32]
     payloads: npt.NDArray[np.uint64]  # one for each posting; empty if postings have none
     groups: Annotated[npt.NDArray[np.uint32], "[,]"]  # [group, 3], see ``GROUP_BITS``
-    bytes: npt.NDArray[np.uint8]  # of each slot: its id, then the fixed and the ragged part of its evidence
+    bytes: npt.NDArray[np.uint8]  # of each slot: its id, the fixed part of its evidence unless bare, the ragged part
     state: npt.NDArray[np.int64]
 
 
 class Items(NamedTuple):
     """A batch as the table reads it. Item i probes ``keys[key_starts[i]:key_starts[i+1]]``, content and id first, and
     adds the first ``added[i]`` of them. ``kinds`` are ``REMOVAL``, or ``OWN`` or ``FOREIGN`` with or without
-    ``COPIED``. ``payloads`` are empty or of keys."""
+    ``COPIED`` and ``DERIVED``. ``payloads`` are empty or of keys."""
 
     kinds: npt.NDArray[np.uint8]
     keys: npt.NDArray[np.uint64]

@@ -12,12 +12,14 @@ import numpy as np
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
+    BARE,
     BUDGET_REACHED,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
     CHANGES,
     CONTENT,
     COPIED,
+    DERIVED,
     FINISHED,
     FLAGS,
     FOREIGN,
@@ -149,7 +151,8 @@ def step_on(store, limits, items, work, first, base, options):
             state[VERSIONS] += is_own and has_version(store, items, item, scratch.targets[ID], base)
             if top != NONE and not walked:
                 unlink(store, limits, item, top, base, work)
-            append(store, items, item, np.uint8(0) if is_own else MARK, base, work)
+            flags = BARE if kind & DERIVED else np.uint8(0)
+            append(store, items, item, flags if is_own else MARK, base, work)
             if top != NONE:
                 set_flag(store, top, SUPERSEDED, journal)
         if options.add:
@@ -328,7 +331,7 @@ def append_bytes(store, index, items, i, flags):
             store.bytes[to + j] = items.ids[first + j]
     at += end - first
     store.state[LIVE_BYTES] += end - first
-    if not flags & MARK:
+    if not flags & (MARK | BARE):
         at = put_bytes(store, at, items.fixed[i], 0, items.fixed.shape[1])
     if len(store.ragged_lengths):
         first, end = items.ragged_starts[i], items.ragged_starts[i + 1]

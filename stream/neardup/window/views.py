@@ -11,13 +11,13 @@ from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup.machine.memory import put, reader_of
 from neardup.window.chains import (
+    BARE,
     BYTE_PAGE_BITS,
-    COPIED,
+    DERIVED,
     FOREIGN,
     GROUP_BITS,
     KEYS,
     NO_TIME,
-    OWN,
     REMOVAL,
     UNTIMED,
     Items,
@@ -172,22 +172,22 @@ def measured(items, first, hides):
         the keys that they add; and room for their bytes.
     """
     longest, shortest, id_longest, foreign = 0, KEYS, 0, 0
-    slots, postings, own, ragged = 0, 0, 0, 0
+    slots, postings, fixed, ragged = 0, 0, 0, 0
     for i in range(first, len(items.kinds)):
         keys, kind, added = items.key_starts[i + 1] - items.key_starts[i], items.kinds[i], items.added[i]
         longest, shortest = max(longest, keys), min(shortest, added if added <= keys else 0)
         foreign += kind & FOREIGN != 0
-        is_own = kind | COPIED == OWN | COPIED
+        is_own = not kind & (FOREIGN | REMOVAL)
         if kind != REMOVAL:
             id_longest = max(id_longest, items.id_starts[i + 1] - items.id_starts[i])
         if kind != REMOVAL if hides else is_own:
             slots += 1
             postings += added
         if is_own:
-            own += 1
+            fixed += not kind & DERIVED
             ragged += items.ragged_starts[i + 1] - items.ragged_starts[i]
     # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
-    pages = 3 + ((2 * len(items.ids) + own * items.fixed.shape[1] + ragged) >> BYTE_PAGE_BITS)
+    pages = 1 + ((2 * len(items.ids) + fixed * items.fixed.shape[1] + ragged) >> BYTE_PAGE_BITS)
     return longest, shortest, id_longest, foreign, slots, postings, pages << BYTE_PAGE_BITS
 
 
@@ -226,11 +226,18 @@ def fixed_at(store, slot, room):
 
 @kernel("Store, i64[], i64, i64[], u8[]", direct=True)
 def gather_bytes(store, indices, skipped, starts, out):
-    """Copy what follows the ids of slots at ``indices``, without its ``skipped`` first bytes, to
-    ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
+    """Copy what follows the ids of slots at ``indices`` to ``out[starts[n]:starts[n + 1]]``, ``uint8``: with
+    ``skipped`` without the fixed part, which has so many bytes."""
     for n in range(len(indices)):
-        at = store.id_starts[indices[n]] + np.int64(store.id_lengths[indices[n]]) + skipped
-        read_bytes(store, at, out, starts[n], starts[n + 1])
+        read_bytes(store, evidence_at(store, indices[n], skipped), out, starts[n], starts[n + 1])
+
+
+@inlined
+def evidence_at(store, index, skipped):
+    """Return the number of the byte behind an id, and behind ``skipped`` bytes of the fixed part where that is
+    stored."""
+    fixed = np.int64(0) if store.flags[index] & BARE else np.int64(skipped)
+    return store.id_starts[index] + np.int64(store.id_lengths[index]) + fixed
 
 
 @inlined
@@ -240,7 +247,7 @@ def read_ragged(store, slot, width, out):
     index = slot_index(store, slot)
     size = np.int64(store.ragged_lengths[index])
     if size <= len(out):
-        read_bytes(store, store.id_starts[index] + np.int64(store.id_lengths[index]) + width, out, np.int64(0), size)
+        read_bytes(store, evidence_at(store, index, width), out, np.int64(0), size)
     return size
 
 

@@ -93,6 +93,7 @@ SCHEME = sets.SCHEME._replace(
     sign=sign_features,
     plain=nothing,
     common_in=nothing,
+    derived=nothing,
     guarantee=S_CURVE + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",
     examples=EXAMPLES,

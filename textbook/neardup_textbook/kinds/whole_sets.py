@@ -14,6 +14,8 @@ from neardup.schemes.kinds.short_texts import with_short_texts
 from neardup.schemes.word_evidence import with_word_sets
 from neardup_textbook.signatures import minhash, permutation
 
-_BY_ROWS = SCHEME._replace(sign=with_word_sets(with_short_texts(sign_features)), plain=nothing, examples=DEFAULTS)
+_BY_ROWS = SCHEME._replace(
+    sign=with_word_sets(with_short_texts(sign_features)), plain=nothing, derived=nothing, examples=DEFAULTS
+)
 MINHASH = _BY_ROWS._replace(evidence=evidence_by(minhash.sign))
 PERMUTATION = _BY_ROWS._replace(evidence=evidence_by(permutation.sign))

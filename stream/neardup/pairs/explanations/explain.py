@@ -140,7 +140,7 @@ def _stored(matcher: Matcher, id_: str, collection: str | None) -> _Side:
     slots = np.array([slot])
     contents = np.zeros((1, 2), np.uint64)
     contents[0, CONTENT_HALF] = again.contents(table, slots)[0]
-    evidence = Evidence(table.fixed(slots), *table.ragged(slots))
+    evidence = matcher.evidence(slots)
     time = int(again.counted_times(table, slots)[0])
     return side._replace(batch=make_batch(*columns, np.array([time]), contents, evidence), slot=slot, time=time)
 

@@ -39,6 +39,7 @@ from neardup.schemes.interface import (
     Scheme,
     Signing,
     fixed_evidence,
+    in_parts,
     ragged_evidence,
     ragged_values,
     regular_keys,
@@ -55,6 +56,8 @@ from neardup.schemes.word_evidence import said, with_word_sets, without_words
 from neardup.window import BandTable
 
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
+# Elements of stored sets that are signed again at once.
+_COMPARED_BYTES = 1 << 22
 
 _new_common = functools.partial(tuple.__new__, Common)  # a call of ``Common`` takes three times as long
 _ONE_SIGNAL = Common._field_defaults.values()
@@ -163,17 +166,50 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 def common_in(
     table: BandTable, slots: npt.NDArray[np.int64], newer: Evidence, items: npt.NDArray[np.int32], plan: SetPlan
 ) -> Common | None:
-    """Return the same of documents of a table and items of ``newer``; ``None`` if counts of the stream weigh them."""
+    """Return the same of documents of a table and items of ``newer``; ``None`` if counts of the stream weigh them.
+
+    The common bands of those that are exactly compared, and are no pair, are not counted: they are 1.
+    """
     if plan.exact and verify.SET_MEASURES[plan.measure].weighted:
         return None
     tuning = plan.tuning
-    estimated = banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits)
-    common: Common = _new_common((*estimated, *_ONE_SIGNAL))
     if not plan.exact:
-        return common
+        estimated = banding.estimate_in(table, slots, newer.fixed, items, tuning.bands, tuning.sketch_bits)
+        return _new_common((*estimated, *_ONE_SIGNAL))
     has_words = plan.novelty != "off"
     counts = stored_sets.counts_in(table, slots, newer, items, plan.shingle_bytes, has_words=has_words)
-    return common._replace(similarity=verify.SET_MEASURES[plan.measure].of_counts(*counts))
+    similarity = verify.SET_MEASURES[plan.measure].of_counts(*counts)
+    keys = np.ones(len(slots), np.int32)
+    near = np.arange(len(slots)) if tuning.bands_min > 1 else np.flatnonzero(similarity >= tuning.score_min)
+    for part in in_parts(table.ragged_lengths(slots[near]), _COMPARED_BYTES):
+        rows = near[part]
+        each, of_rows = np.unique(slots[rows], return_inverse=True)
+        older = stored_sets.evidence_in(table, each, derive, plan).fixed[of_rows]
+        keys[rows] = banding.agreement(newer.fixed[items[rows]], older, tuning.bands, tuning.sketch_bits).bands
+    return Common(keys, np.ones(len(slots), np.bool_), similarity)
+
+
+def derived(evidence: Evidence, plan: SetPlan) -> npt.NDArray[np.bool_] | None:
+    """Return which sketches follow from the elements: all but those of short texts (``short_texts``). ``None`` if the
+    sketches of all candidates are compared: to sign elements again takes longer than to compare them."""
+    if not plan.exact or plan.weighted or plan.tuning.bands_min > 1:
+        return None
+    sizes = np.diff(evidence.starts)
+    found = sizes > 0
+    if plan.characters_min:  # a text has no more elements than characters
+        begins = np.zeros(len(sizes), np.int64)
+        if plan.novelty != "off":
+            begins[found] = ragged_values(evidence, np.uint32)[0][evidence.starts[:-1][found] // 4]
+        few = np.flatnonzero(found & (sizes - begins < plan.characters_min * plan.shingle_bytes))
+        chosen = evidence.select(few)
+        found[few] = (derive(chosen, plan) == chosen.fixed).all(axis=1)
+    return found
+
+
+def derive(evidence: Evidence, plan: SetPlan) -> npt.NDArray[np.uint8]:
+    """Return the sketches of stored elements."""
+    signatures = one_permutation.sign(*stored_elements(evidence, plan), plan.signature_rows, plan.seed)
+    return banding.sketch(signatures, plan.tuning.sketch_bits)
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:
@@ -271,4 +307,6 @@ SCHEME = Scheme(
     elements=stored_elements,
     plain=plain_rules,
     common_in=common_in,
+    derived=derived,
+    derive=derive,
 )  # fmt: skip

@@ -6,7 +6,8 @@ section of words may stand before them (``neardup.schemes.interface.with_first``
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,16 @@ def counts_in(
         rooms, store, data = np.empty((2, least), np.uint8), table.store, newer[1:]
         done, least = _count(store, slots, *data, items, done, width, size, has_words, *rooms, counts)
     return Counts(*counts)
+
+
+def evidence_in(
+    table: BandTable, slots: npt.NDArray[np.int64], derive: Callable[[Evidence, Any], npt.NDArray[np.uint8]], plan: Any
+) -> Evidence:
+    """Return the evidence of documents of a table; ``derive`` makes sketches that it does not store."""
+    evidence, bare = Evidence(table.fixed(slots), *table.ragged(slots)), table.is_bare(slots)
+    if bare.any():
+        evidence.fixed[bare] = derive(evidence.select(bare), plan)
+    return evidence
 
 
 @kernel("Store, i64[], const u8[], const i64[], const i32[], i64, i64, i64, bool, u8[], u8[], i64[,]", direct=True)

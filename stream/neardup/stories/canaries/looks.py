@@ -179,7 +179,10 @@ def _looked_up(
     candidates = again.looked_up(table, items)
     contents = again.contents(table, candidates.slots)
     of_items = wanted.at(candidates.items)
-    is_original = (contents == of_items.contents) & (table.fixed(candidates.slots) == of_items.fixed).all(axis=1)
+    is_original = contents == of_items.contents
+    same = np.flatnonzero(is_original)
+    stored = matcher.evidence(candidates.slots[same]).fixed
+    is_original[same] = (stored == of_items.fixed[same]).all(axis=1)
     is_met = np.zeros(len(wanted.contents), np.bool_)
     is_met[candidates.items[is_original]] = True
     missed = rows[~is_met[rows]]

@@ -12,7 +12,6 @@ from neardup.pairs.batches import id_columns, make_batch
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.signing import Signed
 from neardup.pairs.window_message import WindowMessage, decode_window, encode_window
-from neardup.schemes.interface import Evidence
 from neardup.stories.verdicts.decider import Decider
 from neardup.stories.windows.constant_texts import signature_of
 from neardup.window import NO_TIME, window
@@ -42,7 +41,7 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[WindowMessage]]:
     def messages() -> Iterator[WindowMessage]:
         for begin, end in pairwise([0, *ends]):
             rows = slots[begin:end]
-            evidence = Evidence(table.fixed(rows), *table.ragged(rows))
+            evidence = matcher.evidence(rows)
             columns = id_columns([id_.encode() for id_ in ids[begin:end]])
             batch = make_batch(*columns, times[begin:end], contents[begin:end], evidence)
             gone = begin < end and removals.get(ids[end - 1]) == end - 1

@@ -16,16 +16,22 @@ from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.window import NO_TIME, BandTable
+from neardup.window.counters import LIVE_BYTES
 from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
 from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
 from neardup_workers.outside.transport.protocol import Reader, Record
 
 # A trail: what standbys can still apply after the running shards have passed it.
 TRAIL_BYTES = 16 << 20
-# The filter of contents has at most this part of the memory of the tables.
+# The filter of contents has at most this part of the memory of the tables, without ids and ragged evidence.
 SEEN_PART = 5
 # Behind every position.
 _NOWHERE = 1 << 62
+
+
+def seen_bytes_max(tables: Iterable[BandTable]) -> int:
+    """Return how large the filter of contents next to some tables may be."""
+    return sum(table.memory_bytes()[1] - int(table.store.state[LIVE_BYTES]) for table in tables) // SEEN_PART
 
 
 class SeenRows:
@@ -59,7 +65,7 @@ class SeenRows:
     def grow(self, tables: Iterable[BandTable]) -> None:
         """Let the filter grow where it has forgotten much, up to a part of the memory of the tables."""
         if self.seen is not None and self.seen.is_small:
-            self.seen.grow(sum(table.memory_bytes()[1] for table in tables) // SEEN_PART)
+            self.seen.grow(seen_bytes_max(tables))
 
 
 class Cursor:
