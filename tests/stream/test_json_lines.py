@@ -164,11 +164,12 @@ def test_pairs_are_compact_json_in_a_fixed_order():
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from(UNPRINTABLE), max_size=20))
 def test_pairs_hold_no_character_that_a_terminal_obeys_and_every_id_is_read_back(id_):
     """C0, DEL, C1 and marks of direction are escapes of JSON; letters of every script stay as they are."""
-    columns = {"similarity": np.array([1.0]), "buckets": np.array([1])}
-    columns |= {"older_times": np.array([0]), "newer_times": np.array([0])}
-    encoded = encode_matches(Matches(older=[id_], newer=["ü ع"], **columns))
-    assert orjson.loads(encoded)["older"] == id_
-    assert not set(encoded.decode().rstrip("\n")) & set(UNPRINTABLE)
+    columns = {"similarity": np.array([1.0, 0.5]), "buckets": np.array([1, 2])}
+    columns |= {"older_times": np.zeros(2, np.int64), "newer_times": np.zeros(2, np.int64)}
+    older = [id_, f'{id_}","{id_}\\']
+    encoded = encode_matches(Matches(older=older, newer=["ü ع", id_], **columns))
+    assert [orjson.loads(line)["older"] for line in encoded.split(b"\n")[:-1]] == older
+    assert not set(encoded.decode().replace("\n", "")) & set(UNPRINTABLE)
     assert "ü ع" in encoded.decode()
 
 

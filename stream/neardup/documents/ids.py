@@ -11,6 +11,7 @@ A collection is a string without U+001F; the empty one has the documents that na
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,12 @@ def strings_at(data: memoryview, first: Sequence[int], end: Sequence[int]) -> li
             string = known[span] = str(data[span[0] : span[1]], "utf-8")
         strings.append(string)
     return strings
+
+
+def strings_of(column: Column) -> list[str]:
+    """Return the strings of a column; bytes that are not UTF-8 are replaced by U+FFFD."""
+    data, bounds = column.data.tobytes(), pairwise(column.starts.tolist())
+    return [data[first:end].decode(errors="replace") for first, end in bounds]
 
 
 def split_id(full: str) -> tuple[str | None, str]:

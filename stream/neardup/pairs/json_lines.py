@@ -241,12 +241,19 @@ def encode_matches(matches: Matches, older_collections: Sequence[str | None] | N
 
     They are safe to show, see ``escape_unprintable``.
     """
+    if not matches.older:
+        return b""
     shared = shared_values(matches)
     if older_collections is not None:
         shared = (more | {"older_collection": name} for more, name in zip(shared, older_collections, strict=True))
-    similarity = np.round(matches.similarity, SIMILARITY_DIGITS).tolist()
-    rows = zip(matches.older, matches.newer, similarity, matches.buckets.tolist(), shared, strict=True)
-    return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
+    ends = [b",%b\n" % orjson.dumps(more)[1:] if more else b"}\n" for more in shared]
+    # A column at a time: an object for each pair takes ten times as long. A quote within a string follows a backslash.
+    older, newer = (orjson.dumps(ids)[2:-2].split(b'","') for ids in (matches.older, matches.newer))
+    numbers = np.round(matches.similarity, SIMILARITY_DIGITS), matches.buckets
+    similarity, buckets = (orjson.dumps(column.tolist())[1:-1].split(b",") for column in numbers)
+    rows = zip(older, newer, similarity, buckets, ends, strict=True)
+    lines = [b'{"older":"%b","newer":"%b","similarity":%b,"buckets":%b%b' % row for row in rows]
+    return escape_unprintable(b"".join(lines))
 
 
 def named_collection(collection: str | None) -> dict[str, str]:
@@ -298,11 +305,6 @@ def escape_unprintable(json_lines: bytes) -> bytes:
     if json_lines.isascii() and b"\x7f" not in json_lines:
         return json_lines
     return _UNPRINTABLE.sub(lambda found: json.dumps(found.group().decode())[1:-1].encode(), json_lines)
-
-
-def _encode_pair(older: str, newer: str, similarity: float, buckets: int, shared: Mapping[str, Any]) -> bytes:
-    pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets, **shared}
-    return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _second_look(line: bytes) -> Any:

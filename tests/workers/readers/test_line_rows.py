@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neardup import Config
 from neardup.documents.document import Document
 from neardup.pairs.json_lines import Fields
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.signing import Signer
+from neardup.stories.verdicts.decider import Decider
+from neardup_workers.doing.session.session import Chunk, judged
+from neardup_workers.outside.outputs.verdict_lines import verdict_lines
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import Entry, LineRows
 from neardup_workers.outside.readers.lines import BOM, Line, Run, flattened, split_runs
@@ -56,6 +64,27 @@ def test_flat_lines_come_as_rows_of_a_chunk(tmp_path: Path) -> None:
     assert len([part for part in parts if isinstance(part, Entry)]) == 256
     numbers = [entry.line for part in parts for entry in (part if isinstance(part, LineRows) else [part]) if entry]
     assert numbers == list(range(1, 4097))
+
+
+def test_verdicts_of_rows_are_those_of_each_line(tmp_path: Path) -> None:
+    """A refused line has its id and its reason, and no other line is decoded again."""
+    path, config = tmp_path / "in.jsonl", Config()
+    names = ["a", "empty", "é\u202e", "'q'", "copy", "a"]
+    texts = ["some words of a text", "", "other words of a text", "third", "some words of a text", "fourth"]
+    lines = [orjson.dumps({"id": id_, "text": text}) for id_, text in zip(names, texts, strict=True)]
+    path.write_bytes(b"\n".join([*lines, b""]))
+    (rows,) = reader(Settings(input_format="lines")).parts([str(path)])
+    assert isinstance(rows, LineRows)
+    signed = Signer(config).sign(rows.documents)
+    entries, reasons = judged(Chunk(rows, rows.documents), signed)
+    accepted = np.array([n not in reasons for n in range(len(rows))])
+    decided = Decider(Matcher(config)).decide_columns(accepted, signed)
+    wanted, read, decode = list(verdict_lines(list(rows), reasons, decided)), list[int](), rows._decode
+    rows._decode = lambda raw, number: read.append(number) or decode(raw, number)  # type: ignore[func-returns-value]
+    assert list(verdict_lines(entries, reasons, decided)) == wanted
+    assert [orjson.loads(line).get("id") for line in wanted] == names
+    assert [orjson.loads(line).get("reason") for line in wanted] == [None, "empty", None, None, None, None]
+    assert read == [2]
 
 
 @given(st.lists(st.sampled_from([b"a", b"", b" ", b"bb"]), max_size=20), st.integers(1, 7))

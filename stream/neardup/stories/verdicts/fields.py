@@ -292,7 +292,7 @@ def verdicts_of(
     """
     out: list[Any] = []
     n = len(documents)
-    others: Sequence[int] = _others(verdicts, relations, more) if more != 0 or relations else ()
+    others: Sequence[int] = others_of(verdicts, relations, more) if more != 0 or relations else ()
     if len(others) < n:
         original, none, nothing, clusters = STATUSES[ORIGINAL], None, (), verdicts.clusters.tolist()
         for row, one in enumerate(documents):  # a comprehension and ``zip`` take three times as long for one document
@@ -319,14 +319,14 @@ def verdicts_of(
     return out
 
 
-def _others(verdicts: Verdicts, relations: Mapping[int, Relation], more: int | None) -> Sequence[int]:
-    """Return the verdicts that say more than that a document is an original, or have a relation, in order; ``more``
+def others_of(verdicts: Verdicts, also: Collection[int], more: int | None = None) -> Sequence[int]:
+    """Return the verdicts that say more than that a document is an original, and those of ``also``, in order; ``more``
     is how many say more, if it is known."""
     others: Sequence[int] = range(more or 0)  # none, or all
     if more is None or 0 < more < len(verdicts.statuses):
         rows = np.empty(len(verdicts.statuses), np.int64)
         others = rows[: _rows_with_more(verdicts, rows)].tolist()
-    return sorted({*others, *relations}) if relations else others
+    return sorted({*others, *also}) if also else others
 
 
 @kernel("Verdicts, i64[]", direct=True)

@@ -2,46 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 import orjson
 
 from neardup.documents.document import Document
+from neardup.documents.ids import strings_of
 from neardup.pairs.comparing import SAID_MIN
 from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.json_lines import escape_unprintable, relation_line
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, Verdicts, rounded, values_of
+from neardup.stories.verdicts.fields import (
+    FIELDS,
+    NAMES,
+    NOTHING_NEW,
+    RELATION_FIELDS,
+    Verdicts,
+    others_of,
+    rounded,
+    values_of,
+)
 from neardup.stories.verdicts.rule import DUPLICATE, IS_KEPT_STATUS, ORIGINAL, STATUSES, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.output import with_cell
-from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.outside.readers.entries import Entry, LineRows
 
 # The key, and the column of a table, that holds a verdict.
 VERDICT_KEY = "neardup"
-# The order of the keys of a line.
-_ORDER = tuple(
-    dict.fromkeys(("status", "cluster", *NAMES, "reason", "collection", *(field.name for field in RELATION_FIELDS)))
-)
-# The fields that most lines do not have.
-_OTHERS = tuple(name for name in NAMES if name not in ("status", "cluster"))
+# The order of the keys of a line; after them reason, collection and ``RELATION_FIELDS``.
+_ORDER = tuple(dict.fromkeys(("status", "cluster", *NAMES)))
 # The values of a verdict, by field; those of ``RELATION_FIELDS``, and ``reason`` and ``collection``, too.
 VerdictValues = dict[str, Any]
+# Of an entry: source, line, id and collection, if it is a document, and its text.
+Named = tuple[str, int, str | None, str | None, str]
 # How a line has values of a kind.
 _AS_SHOWN: dict[str, Callable[[Any], Any]] = {"flag": lambda is_set: is_set or None, "fraction": rounded}
 
 
-def decisions_of(decided: Decided) -> Iterator[VerdictValues]:
-    """Yield the values of each verdict as they are shown, with its relation."""
-    relations = dict(() if decided.relations is None else decided.relations.values())
-    lists = values_of(decided.verdicts, decided.ids, decided.new)
-    columns = [
-        map(_AS_SHOWN[field.kind], found) if field.kind in _AS_SHOWN else found
+def _decisions(decided: Decided, rows: Sequence[int]) -> Iterator[VerdictValues]:
+    """Yield the values of some verdicts as they are shown, in order; all that name an original are among them."""
+    new = {n: decided.new[row] for n, row in enumerate(rows) if row in decided.new} if decided.new else NOTHING_NEW
+    lists = values_of(decided.verdicts.select(np.array(rows, np.int64)), decided.ids, new)
+    columns = {
+        field.name: map(_AS_SHOWN[field.kind], found) if field.kind in _AS_SHOWN else found
         for field, found in zip(FIELDS, lists, strict=True)
-    ]
-    for n, row in enumerate(zip(*columns, strict=True)):
-        values = dict(zip(NAMES, row, strict=True))
-        yield values | (relation_line(relations[n]) if n in relations else {})
+    }
+    for found in zip(*(columns[name] for name in _ORDER), strict=True):
+        yield dict(zip(_ORDER, found, strict=True))
 
 
 def verdict_lines(
@@ -55,44 +64,53 @@ def verdict_lines(
         decided: the verdicts.
         texts: of earlier entries, to look passages up in the texts; receives the texts of these entries.
     """
+    if texts is None and isinstance(entries, LineRows):
+        return named_lines(_named_rows(entries, reasons), reasons, decided)
+    return named_lines(map(_named, entries), reasons, decided, texts)
+
+
+def _named(entry: Entry) -> Named:
+    found = entry.found
+    shown = (found.id, found.collection, found.text) if isinstance(found, Document) else (None, None, "")
+    return entry.source, entry.line, *shown
+
+
+def _named_rows(rows: LineRows, reasons: Mapping[int, str]) -> Iterator[Named]:
+    """Yield the same without decoding the lines again, but those of refused documents."""
+    ids, collections = strings_of(rows.documents.ids), rows.documents.collections
+    names = repeat("") if collections is None else strings_of(collections)
+    for n, (id_, collection) in enumerate(zip(ids, names, strict=False)):
+        yield _named(rows[n]) if n in reasons else (rows.source, rows.first + n, id_, collection, "")
+
+
+def named_lines(
+    named: Iterable[Named], reasons: Mapping[int, str], decided: Decided, texts: GivenTexts | None = None
+) -> Iterator[bytes]:
+    """Yield the same for what ``named`` says of each entry."""
     relations = dict(() if decided.relations is None else decided.relations.values())
-    path, path_json = "", b'""'
-    for n, (entry, values) in enumerate(zip(entries, decisions_of(decided), strict=True)):
-        place, document = decided.first_place + n, entry.found if isinstance(entry.found, Document) else None
-        if entry.source != path:
-            path, path_json = entry.source, encoded(entry.source)
-        is_plain = values["status"] == STATUSES[ORIGINAL] and entry.line and n not in relations
-        is_plain = is_plain and all(values[name] is None for name in _OTHERS)
-        is_plain = is_plain and document is not None and not document.collection
-        if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
+    others = others_of(decided.verdicts, {*relations, *decided.new})
+    decisions, path, path_json = dict(zip(others, _decisions(decided, others), strict=True)), "", b'""'
+    for n, ((source, line, id_, collection, text), cluster) in enumerate(
+        zip(named, decided.verdicts.clusters.tolist(), strict=True)
+    ):
+        place, values = decided.first_place + n, decisions.get(n)
+        relation = relation_line(relations[n]) if n in relations else {}
+        if texts is not None and id_ is not None and n not in reasons:
+            found = texts.passages(relations[n], text, collection) if relation else None
+            relation |= {} if found is None else {"passages": found}
+            texts.add(id_, text, collection)
+        if values is None and line and not collection and id_ is not None and id_.isascii() and id_.isprintable():
             # Most lines: a third of the time that the general way takes.
-            if texts is not None:
-                texts.add(document.id, document.text)
-            plain = place, path_json, entry.line, orjson.dumps(document.id), values["cluster"]
+            if source != path:
+                path, path_json = source, encoded(source)
+            plain = place, path_json, line, orjson.dumps(id_), cluster
             yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % plain
             continue
-        named = {"reason": reasons.get(n), "collection": (None if document is None else document.collection) or None}
-        if texts is not None and document is not None and n not in reasons:
-            if n in relations:
-                found = texts.passages(relations[n], document.text, document.collection)
-                values |= {} if found is None else {"passages": found}
-            texts.add(document.id, document.text, document.collection)
-        yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, values | named)
-
-
-def verdict_line(place: int, path: str, line: int, id_: str | None, values: VerdictValues) -> bytes:
-    """Return a verdict as JSON, without keys that have no value.
-
-    ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related``,
-    ``previous`` and ``matched`` are places.
-    """
-    verdict: dict[str, Any] = {"place": place, "path": path}
-    if line:
-        verdict["line"] = line
-    if id_ is not None:
-        verdict["id"] = id_
-    verdict |= {name: values[name] for name in _ORDER if values.get(name) is not None}
-    return encoded(verdict)
+        verdict = {"place": place, "path": source, "line": line or None, "id": id_}
+        verdict |= {"status": STATUSES[ORIGINAL], "cluster": cluster} if values is None else values
+        verdict |= {"reason": reasons.get(n), "collection": collection or None}
+        verdict |= {field.name: relation.get(field.name) for field in RELATION_FIELDS if relation}
+        yield encoded({name: value for name, value in verdict.items() if value is not None})
 
 
 def counts_of(statuses: Mapping[int, int]) -> dict[str, float]:

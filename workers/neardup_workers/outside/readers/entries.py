@@ -174,6 +174,10 @@ class LineRows(Rows):
         number, raw = self.first + position, self._raws[position]
         return Entry(self.source, number, raw, self._decode(raw, number))
 
+    def lines(self, positions: Sequence[int]) -> list[Entry]:
+        """Return some entries without their documents: to decode a line costs more than to write it."""
+        return [Entry(self.source, self.first + n, self._raws[n], _NO_DOCUMENT) for n in positions]
+
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
         """Return the reasons, as ``decode_document`` gives them."""
         return {index: reason_of_line(reason) for index, reason in sorted(documents.items())}

@@ -39,7 +39,7 @@ from neardup_workers.outside.outputs.clusters import LARGEST
 from neardup_workers.outside.outputs.falls import Fall, Falls
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.outputs.sources import Sources, sources_of
-from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_of, decisions_of, verdict_line
+from neardup_workers.outside.outputs.verdict_lines import Named, counts_of, named_lines
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry, LineRows
 from neardup_workers.outside.readers.lines import BOM
@@ -164,7 +164,8 @@ class Places:
         self.names: dict[str, int] = {}
         self._sources: list[str] = []
         self._source, self._line = array("i"), array("q")
-        self._refused: dict[int, tuple[str | None, VerdictValues]] = {}  # ids, by place
+        # By place of a refused entry: the reason, id and collection.
+        self.refused: dict[int, tuple[str, str | None, str | None]] = {}
 
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
         """Add the entries of a chunk."""
@@ -201,8 +202,7 @@ class Places:
 
     def add_refused(self, source: str, line: int, reason: str, id_: str | None, collection: str | None) -> None:
         """Add a refused entry."""
-        values = {"status": STATUSES[REFUSED], "reason": reason, "collection": collection or None}
-        self._refused[len(self)] = id_, values
+        self.refused[len(self)] = reason, id_, collection
         self._add(source, line)
 
     def _add(self, source: str, line: int, lines: int = 1) -> None:
@@ -211,13 +211,12 @@ class Places:
         self._source.extend(repeat(len(self._sources) - 1, lines))
         self._line.extend(range(line, line + lines))
 
-    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, VerdictValues]]) -> Iterator[bytes]:
-        """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each
-        document."""
+    def shown(self, first: int, end: int, documents: Iterator[tuple[str, str | None]]) -> Iterator[Named]:
+        """Yield what a line says of the entries at places ``first`` to ``end``; ``documents`` has id and collection of
+        each document."""
         for place in range(first, end):
-            source, line = self._sources[self._source[place]], self._line[place]
-            id_, decision = self._refused[place] if place in self._refused else next(decisions)
-            yield verdict_line(place, source, line, id_, decision) + b"\n"
+            named = self.refused[place][1:] if place in self.refused else next(documents)
+            yield self._sources[self._source[place]], self._line[place], *named, ""
 
     def __len__(self) -> int:
         return len(self._line)
@@ -270,12 +269,14 @@ def _compared(
 
 def write(file: OutputFile, rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None) -> None:
     """Write the verdicts in the format of ``dedup``, in order of arrival."""
-    ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
-                           np.arange(0, len(places) + ROWS, ROWS)).tolist()  # fmt: skip
-    for n, (begin, end) in enumerate(pairwise(ends)):
-        named = _decisions(rows, np.arange(begin, end), verdicts, relations)
-        last = min((n + 1) * ROWS, len(places))
-        file.write(b"".join(places.lines(n * ROWS, last, named)))
+    for first in range(0, len(places), ROWS):
+        end = min(first + ROWS, len(places))
+        decided = decided_between(rows, places, verdicts, relations, first, end)
+        at = np.arange(decided.first_row, decided.first_row + np.count_nonzero(decided.verdicts.statuses != REFUSED))
+        documents = zip(rows.ids(at), rows.collections(at) or repeat(None), strict=False)
+        reasons = {place - first: places.refused[place][0] for place in range(first, end) if place in places.refused}
+        lines = named_lines(places.shown(first, end, documents), reasons, decided)
+        file.write(b"".join([line + b"\n" for line in lines]))
 
 
 def falls_of(places: Places, order: Rows, verdicts: Verdicts) -> list[Fall]:
@@ -317,17 +318,6 @@ def decided_between(
     if shared is not None:
         shared = shared._replace(rows=at[begin:stop][shared.rows] - first)
     return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]), shared)
-
-
-def _decisions(
-    rows: RowFiles, at: Rows, verdicts: Verdicts, relations: RelationsOf | None
-) -> Iterator[tuple[str, VerdictValues]]:
-    part = verdicts.select(at)
-    shared = None if relations is None else relations(at)
-    decided = Decided(part, 0, 0, rows.ids(part.originals[part.originals >= 0]), shared)
-    names = rows.collections(at) or [None] * len(at)
-    for id_, name, values in zip(rows.ids(at), names, decisions_of(decided), strict=True):
-        yield id_, values | {"collection": name or None}
 
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:

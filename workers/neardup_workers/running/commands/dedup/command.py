@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,13 +231,15 @@ class _Outputs:
         verdicts: list[bytes] = []
         if self._archive or self._write_verdicts is not None or (shows and self._texts is None):
             verdicts = list(verdict_lines(entries, reasons, decided))
-        elif not shows and isinstance(entries, LineRows):
-            self._kept.add_lines(entries.run, IS_KEPT_STATUS[decided.verdicts.statuses])
-            lines = ()
         shown = verdicts
         if shows and self._texts is not None:
             shown = list(verdict_lines(entries, reasons, decided, self._texts))
         statuses = decided.verdicts.statuses.tolist()
+        if isinstance(entries, LineRows) and self._archive is None:
+            if keeps and not self._annotate:
+                self._kept.add_lines(entries.run, IS_KEPT_STATUS[decided.verdicts.statuses])
+            at = [n for n, status in enumerate(statuses) if self._annotate or status in _DROPPED] if shows else []
+            lines, statuses, shown = entries.lines(at), [statuses[n] for n in at], [shown[n] for n in at]
         n = 0
         for entry in lines:
             if isinstance(entry.found, Reason) and entry.found in PASSED:
@@ -261,7 +262,7 @@ class _Outputs:
         if self._write_removed is not None:
             self._write_removed(removed)
         if self._write_verdicts is not None:
-            self._write_verdicts(b"".join(chain.from_iterable((verdict, b"\n") for verdict in verdicts)))
+            self._write_verdicts(b"".join([verdict + b"\n" for verdict in verdicts]))
 
 
 def _texts(entries: Sequence[Entry], at: Sequence[int]) -> list[str]:
