@@ -48,10 +48,12 @@ def test_a_copy_under_load_has_every_document_that_was_answered_before(tmp_path,
 
 
 def test_a_copy_takes_no_place_of_another_window(tmp_path):
-    """Neither is there a copy of nothing."""
+    """Neither is there a copy of nothing. No other user may read a copy, whatever its folder allows."""
+    (tmp_path / "copy").mkdir(mode=0o755)
     with world_in(tmp_path / "state") as world:
         world.check("a", TEXT)
         back_up(tmp_path / "state", tmp_path / "copy")
+        assert {one.stat().st_mode & 0o77 for one in (tmp_path / "copy").iterdir()} == {0}
         with pytest.raises(Failure, match="holds a window already"):
             back_up(tmp_path / "state", tmp_path / "copy")
         world.check("b", "Words that no other document has, in a text of its own.")

@@ -114,7 +114,7 @@ def test_salvaged_rows_answer_as_before(folder):
 
 
 def test_a_page_of_zeros_is_refused_and_salvaged(folder):
-    """A page that the database cannot read loses its rows and no others."""
+    """A page that the database cannot read loses its rows and no others. No other user may read the new file."""
     path = folder / "window.sqlite"
     data = bytearray(path.read_bytes())
     with sqlite3.connect(path) as connection:
@@ -127,7 +127,7 @@ def test_a_page_of_zeros_is_refused_and_salvaged(folder):
     with pytest.raises(Failure, match=r"is damaged: .*--salvage"):
         read(folder)
     found = salvage(folder, SETTINGS.plan.width)
-    assert 0 < found.damaged < 40
+    assert (0 < found.damaged < 40, path.stat().st_mode & 0o77) == (True, 0)
     keeper = opened(folder, SETTINGS)
     assert keeper.matcher.table.documents == COUNT
     keeper.log.close()

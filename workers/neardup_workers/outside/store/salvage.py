@@ -51,6 +51,7 @@ def salvage(folder: Path, width: int) -> Salvaged:
     with locked(folder):
         try:
             copy.unlink(missing_ok=True)
+            copy.touch(0o600)
             is_blanked = blank_damaged(path, sound)
             source = sqlite3.connect(sound if is_blanked else path, isolation_level=None)
             target = sqlite3.connect(copy, isolation_level=None)

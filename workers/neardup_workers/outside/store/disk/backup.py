@@ -33,6 +33,7 @@ def back_up(state: Path, to: Path) -> Exit:
     try:
         to.mkdir(mode=0o700, parents=True, exist_ok=True)
         copy.unlink(missing_ok=True)
+        copy.touch(0o600)  # the folder may be open to others
         # Read-only: the last connection that may write moves changes when it is closed, and leaves checksums behind.
         with (
             closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,

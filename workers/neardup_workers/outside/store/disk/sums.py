@@ -225,7 +225,7 @@ def blank_damaged(path: Path, copy: Path) -> bool:
         sums.close(is_moved=False)
     if not damaged and not changes.damaged:
         return False
-    shutil.copyfile(path, copy)
+    shutil.copy(path, copy)
     with copy.open("r+b") as file:
         for page in damaged[damaged[:1] == [0] :]:  # the first page has the names of all tables
             file.seek(page * size)
