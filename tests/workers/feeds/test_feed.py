@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from email.utils import formatdate
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -15,13 +16,17 @@ from shell_harness import Bench
 
 from neardup import Config, Document, Signer
 from neardup.pairs.batches import CONTENT_HALF
+from neardup_workers.doing.session.report import sentence_of
 from neardup_workers.outside.feeds.lists import FEEDS_MAX
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.settings.kafka import FeedSettings
 from neardup_workers.running.commands.feed import command
+from neardup_workers.running.commands.feed.service import Checking
 
 TEXT = "The harbour was closed on Monday after a storm damaged the northern breakwater."
+ANSWERED = "the server answered with an error"
 DATE = "Tue, 14 Nov 2023 22:13:20 GMT"
 
 
@@ -45,7 +50,7 @@ def test_the_items_of_feeds_are_lines_of_json_for_every_command(web, neardup):
     assert {line["text"] for line in lines} == {TEXT}
     assert {line["timestamp"] for line in lines} == {"2023-11-14T22:13:20+00:00"}
     report = done.stderr.decode().splitlines()
-    assert report == [f"{web.url('/c')}: the server answered with an error", "2 items of 3 feeds, 1 refused"]
+    assert report == [f"{web.url('/c')}: {ANSWERED}: 500 Internal Server Error", "2 items of 3 feeds, 1 refused"]
     assert json.loads(neardup("run", "-q", stdin=done.stdout).stdout)["similarity"] == 1.0
 
 
@@ -180,6 +185,15 @@ def test_items_go_to_a_service_once_each_and_wait_while_it_is_away(web, neardup,
         assert (wrong.returncode, b"answered 404" in wrong.stderr) == (Exit.OUTPUT, True)
     finally:
         service.kill()
+
+
+def test_what_a_service_refuses_is_said_with_its_reason():
+    """One that only the service knows, as of a token without the collection of the item."""
+    said = []
+    session = SimpleNamespace(refuse_entry=lambda entry, reason: said.append(sentence_of(entry, reason)))
+    error = {"reason": "no_right", "title": "the token has not the collection"}
+    Checking("http://127.0.0.1:1", session)._count(Entry("feed", 3, None, Document("a")), {"error": error})
+    assert said == ["feed:3: the service refuses it: the token has not the collection"]
 
 
 def test_the_number_of_feeds_has_a_limit():

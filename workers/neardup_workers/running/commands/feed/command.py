@@ -22,7 +22,7 @@ from neardup.pairs.signing import Signer
 from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.feeds.addresses import is_public
-from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.condition import Condition, meaning_of
 from neardup_workers.outside.feeds.feed import UNDATED, FeedPoll, Watching, World
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup_workers.outside.feeds.lists import FeedLists
@@ -170,7 +170,9 @@ def _write(
     """Write the items of results in order of time; returns whether all have arrived."""
     for polled in polls:
         if polled.reason:
-            session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason)), polled.reason)
+            known = polled.condition  # of a push that cannot be read it has no reason
+            said = meaning_of(known) if known and known.reason == polled.reason else ""
+            session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason), says=said), polled.reason)
     for entry in by_time(polls):
         if isinstance(entry.found, Reason):
             session.refuse_entry(entry, entry.found)

@@ -19,6 +19,7 @@ from urllib3.exceptions import HTTPError
 from neardup.documents.document import REASONS
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.reasons import FEED_REASONS
 from neardup_workers.outside.feeds.schedule import retry_after
 from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -98,7 +99,10 @@ class Checking:
         error = answer.get("error")
         if isinstance(error, dict):
             reason = str(error["reason"])
-            self._session.refuse_entry(entry, reason if reason in REASONS else "service_refused")
+            if reason not in REASONS:
+                reason = "service_refused"
+                entry = entry._replace(says=f"{FEED_REASONS[reason]}: {error['title']}")
+            self._session.refuse_entry(entry, reason)
             return
         status = "repeated" if answer["repeated"] else str(answer["status"])
         self.statuses[status] = self.statuses.get(status, 0) + 1
