@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant("a content that has moved to another shard stays in the buckets", "table", STEP,
         "        if options.add and (is_own or hides_held(store, top, options)):\n",
         "        if options.add and is_own:\n", GROWN),
-    Mutant("the filter knows what an id removed", "table", "stream/neardup/pairs/seen.py",
+    Mutant("the filter knows what an id removed", "table", "stream/neardup/stories/windows/seen.py",
         " or hashed == id_ or generation <= seen.removed[hashed]:\n",
         " or hashed == id_:\n", FILTERED),
     Mutant("limits of the window are those of a shard", "table", STEP,

@@ -2,8 +2,8 @@
 
 The same items go to one table and to every table of 8 and of 32 shards. They have the shape of 18 bands of 7 rows. Of
 ten, two are edited copies of an item at most 10,000 back (each key is kept with a probability of .5) and one is a copy;
-so a shard has to know copies of documents of others: a filter says which (``neardup.pairs.seen``), one for each
-process, here for all shards. A table has the keys of a row ready, as the shards of one process share them.
+so a shard has to know copies of documents of others: a filter says which (``neardup.stories.windows.seen``), one for
+each process, here for all shards. A table has the keys of a row ready, as the shards of one process share them.
 
 ``used`` counts what documents take. ``allocated`` adds the slack of the tables; small tables have more of it.
 
@@ -28,9 +28,9 @@ from benchmarks.texts import documents as made
 from benchmarks.texts import vocabulary
 from neardup import Config, Document
 from neardup.pairs.pipeline import Matcher
-from neardup.pairs.seen import Seen
 from neardup.pairs.shards import Shard, shards_of, stream_rows
 from neardup.pairs.signing import Signer
+from neardup.stories.windows.seen import Seen
 from neardup.window import FOREIGN, OWN, Items
 from neardup.window.steps import step
 from neardup_workers.doing.stages.matching.cursors import seen_bytes_max

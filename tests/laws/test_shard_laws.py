@@ -16,9 +16,9 @@ from sizes import some_of
 from neardup import Config, Document, Signer
 from neardup.pairs.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
 from neardup.pairs.pipeline import Matcher
-from neardup.pairs.seen import Seen
 from neardup.pairs.shards import Shard, shards_of, stream_rows, table_limits
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.windows.seen import Seen
 from neardup.window import again
 from neardup.window.chains import COPIED, MARK
 from neardup.window.steps import step

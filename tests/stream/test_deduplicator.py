@@ -12,9 +12,10 @@ from quick_parameters import quick_first
 
 from neardup import Config, Deduplicator, Document, Pair, Refusal
 from neardup.documents.document import REASONS
+from neardup.pairs import at_once
 from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts import decisions, records, stories
-from neardup.window import band_table, heads, step
+from neardup.window import band_table, heads
 from neardup.window.pages import Pages
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
@@ -186,7 +187,8 @@ def test_growth_that_fails_anywhere_changes_no_later_verdict(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("call", "module", "kernel"), [("process", step, "run"), ("decide", step, "run"), ("decide", decisions, "_decide")]
+    ("call", "module", "kernel"),
+    [("process", at_once, "run"), ("decide", at_once, "run"), ("decide", decisions, "_decide")],
 )
 def test_a_signal_that_comes_during_a_kernel_undoes_the_whole_step(
     monkeypatch: pytest.MonkeyPatch, call: str, module: object, kernel: str

@@ -14,6 +14,7 @@ from quick_parameters import quick_first
 
 from neardup import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
 from neardup.documents.chunks import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks
+from neardup.pairs.at_once import OneCall
 from neardup.pairs.pipeline import match_step
 from neardup.schemes.signatures.banding import estimate
 
@@ -236,12 +237,12 @@ def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch:
     """The batch before it stays, its own batch is undone, and the next call works."""
     dedup = Deduplicator()
     first = dedup.process([Document("a", STORY), Document("b", OTHER)])
-    before, scheme = dedup.counts(), dedup.matcher.scheme
+    before = dedup.counts()
 
     def fail(*_: object) -> None:
         raise RuntimeError("a bug in scoring")
 
-    monkeypatch.setattr(dedup.matcher, "scheme", scheme._replace(common_in=fail))
+    monkeypatch.setattr(OneCall, "found", fail)
     with pytest.raises(RuntimeError, match="a bug in scoring"):
         dedup.process([Document("c", OTHER[::-1]), Document("d", STORY), Document("e", EDITED)])
     monkeypatch.undo()

@@ -108,7 +108,7 @@ class Matches(NamedTuple):
         )
 
 
-_new_pair, _new_matches = functools.partial(tuple.__new__, Pair), functools.partial(tuple.__new__, Matches)
+_new_pair, new_matches = functools.partial(tuple.__new__, Pair), functools.partial(tuple.__new__, Matches)
 _NO_TIMES = np.empty(0, np.int64)
 NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
 
@@ -149,12 +149,11 @@ def judge(
         of: the columns ``items`` and ``uncompared`` of the ``Candidates``, and the state of their table, where the
             near ones of different contents are counted, and their items.
     """
-    m, out = len(identical), common.signals
-    if len(out):
-        out = np.empty(m, np.uint8)
+    m, greatest = len(identical), greatest_estimate(score_min, exact_score=exact_score)
+    out = np.empty(m, np.uint8) if len(common.signals) else common.signals
     is_pair, similarity, keys = np.empty(m, np.bool_), np.empty(m), np.empty(m, np.int32)
     pairs, is_near = np.empty(m, np.int64), np.empty(m, np.bool_)
-    bounds = score_min, score_min if text_min is None else text_min, _greatest(score_min, exact_score), shared_min
+    bounds = score_min, score_min if text_min is None else text_min, greatest, shared_min
     count, is_cut = _judge(common, identical, *of, *bounds, is_pair, similarity, keys, out, pairs, is_near)
     return _new_judged((is_pair, similarity, keys, out, pairs if count == m else pairs[:count], is_near, is_cut))
 
@@ -173,10 +172,8 @@ def _judge(
     the greatest similarity of different contents."""
     count, last, is_cut = 0, np.int32(-1), False
     for i in range(len(identical)):
-        related, measured = common.conditions[i] and common.keys[i] >= shared_min, min(common.similarity[i], greatest)
-        similarity[i] = 1.0 if identical[i] else measured
-        # Contents that are equal agree in every key; some schemes have none for so small a content.
-        keys[i] = max(common.keys[i], np.int32(1)) if identical[i] else common.keys[i]
+        related = common.conditions[i] and common.keys[i] >= shared_min
+        similarity[i], keys[i] = judged(common.similarity[i], common.keys[i], identical[i], greatest)
         pairs[i] = (related or identical[i]) and similarity[i] >= least
         is_near[i] = pairs[i] and similarity[i] >= text_least
         if len(signals):
@@ -190,22 +187,29 @@ def _judge(
         if len(state):
             is_cut |= uncompared[i] != 0
             if is_near[i] and not identical[i]:
-                state[NEAR_PAIRS] += 1
-                state[NEAR_DOCUMENTS] += items[i] != last
-                last = items[i]
+                last = count_near(state, items[i], last)
     return count, is_cut
+
+
+@inlined
+def judged(similarity, keys, identical, greatest):
+    """Return the similarity and the number of common keys of a candidate, as they are told."""
+    # Contents that are equal agree in every key; some schemes have none for so small a content.
+    return (1.0, max(keys, np.int32(1))) if identical else (min(similarity, greatest), keys)
+
+
+@inlined
+def count_near(state, item, last):
+    """Count a pair of different contents of an item; ``last`` is the item of the one before. Return the item."""
+    state[NEAR_PAIRS] += 1
+    state[NEAR_DOCUMENTS] += item != last
+    return item
 
 
 def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
     """Return the similarities of m pairs of different contents that are compared directly, ``float64[m]``; -1 for those
-    that are no pair. No common key is needed.
-
-    Args:
-        common: what the two sides of each have in common.
-        score_min: least similarity of a pair, in [0, 1].
-        exact_score: as for ``judge``.
-    """
-    similarity = np.minimum(common.similarity, _greatest(score_min, exact_score))
+    that are no pair. No common key is needed; the other arguments are as for ``judge``."""
+    similarity = np.minimum(common.similarity, greatest_estimate(score_min, exact_score=exact_score))
     return np.where(common.conditions & (similarity >= score_min), similarity, -1.0)
 
 
@@ -217,7 +221,7 @@ def by_signal(
     return np.where(signals > 0, np.minimum(common.strengths, ESTIMATE_MAX), similarity)
 
 
-def _greatest(score_min: float, exact_score: bool) -> float:
+def greatest_estimate(score_min: float, *, exact_score: bool) -> float:
     """The greatest similarity of different contents: an estimate is never 1, unless only 1 makes a pair."""
     return 1.0 if exact_score else max(ESTIMATE_MAX, score_min)
 
@@ -371,15 +375,20 @@ def named(
         known: all fields of ``Matches`` from ``similarity`` on.
         separate: ids are full ids, of collections.
     """
-    bounds, m = np.empty((4, len(items)), np.int64), len(items)
-    older_times, newer_times = np.empty(m, np.int64), np.empty(m, np.int64)
-    at, times = table.at(table.limits), (older_times, newer_times)
-    turned = views.name_pairs(at, slots, items, batch.id_starts, batch.times, bounds, *times)
-    first, end, begin, last = bounds.tolist()
-    older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
-    arrived = _new_matches((older, newer, older_times, newer_times, *known, None))
-    matches = orient(arrived) if turned else arrived
+    out = np.empty((6, len(items)), np.int64)
+    turned = views.name_pairs(table.at(table.limits), slots, items, batch.id_starts, batch.times, out)
+    matches = matches_of(table, batch, out, known, turned)
     return matches.within_collections() if separate else matches
+
+
+def matches_of(
+    table: BandTable, batch: Batch, names: npt.NDArray[np.int64], known: tuple[Any, ...], turned: int
+) -> Matches:
+    """Return the same of ``names`` (``put_names``); in ``turned`` pairs the newer document has the earlier time."""
+    first, end, begin, last = names[:4].tolist()
+    older, newer = strings_at(table.store.bytes.data, first, end), strings_at(batch.ids.data, begin, last)
+    arrived = new_matches((older, newer, names[4], names[5], *known, None))
+    return orient(arrived) if turned else arrived
 
 
 def compares_directly(config: Config) -> bool:

@@ -17,13 +17,14 @@ import numpy.typing as npt
 from neardup.documents.document import check_type
 from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
+from neardup.pairs.at_once import OneCall
 from neardup.pairs.batches import Batch, removal_batch, table_items
 from neardup.pairs.comparing import NO_LEADS, NO_ROWS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
 from neardup.schemes.config import Config, checked, is_weighted
-from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys
+from neardup.schemes.interface import Common, Evidence, in_parts, nothing, regular_keys
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.stored_sets import evidence_in
 from neardup.window import BandTable, Candidates, Items, Limits
@@ -101,6 +102,9 @@ class Matcher:
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
         self._separate = config.separate
+        is_estimated = self.scheme.common_in is not nothing and not config.tuning.exact_score and not config.separate
+        bounds = self.score_min, config.buckets_shared_min
+        self._once = OneCall(self.table, config.tuning, *bounds) if is_estimated else None
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True, rows: StreamRows | None = None) -> Matches:
@@ -170,9 +174,18 @@ class Matcher:
             self._shared = shards, table.limits
         find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
         settled = shard.settled if shard.grown else 0
-        candidates = find(items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled)
-        is_any = len(candidates.items) > 0
-        return self._judged(rows, candidates, leads=leads, is_named=named) if is_any else _nothing(candidates.end)
+        once = self._once if rows.references is None and not (leads and self.config.novelty == "words") else None
+        run = None if once is None else once.run
+        candidates = find(
+            items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled, run=run
+        )
+        if len(candidates.items) > 0:
+            return self._judged(rows, candidates, leads=leads, is_named=named)
+        found = None if once is None else once.found(rows.batch, is_named=named)
+        if found is None:
+            return _nothing(candidates.end)
+        matches, at, slots, probed = found
+        return _new_slice((matches, at, slots, NO_LOSSES, NO_LEADS, candidates.end, probed))
 
     def probe_add(self, batch: Batch, items: Items, *, first: int, add: bool, **options: Any) -> Candidates:
         """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""

@@ -19,7 +19,7 @@ all slots that arrived earlier. The difference of the times of two items decides
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +90,8 @@ class Candidates(NamedTuple):
     end: int
 
 
+# ``step.run``, or a kernel that does more.
+Run = Callable[..., tuple[int, int, int, int, int, int, int]]
 _new_candidates = functools.partial(tuple.__new__, Candidates)  # a call of ``Candidates`` takes three times as long
 
 
@@ -173,7 +175,7 @@ class BandTable:
 
     def probe_add(
         self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
-        limits: Limits | None = None, settled: int = 0,
+        limits: Limits | None = None, settled: int = 0, run: Run | None = None,
     ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
@@ -181,7 +183,8 @@ class BandTable:
 
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
         ``end`` says where to continue. ``limits`` replace the table's limits in this call; the bounds of memory must be
-        the same. ``settled``: see ``StepOptions``.
+        the same. ``settled``: see ``StepOptions``. ``run`` may do more with the candidates than ``step.run``; what it
+        has done with all of them is not returned.
 
         With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
@@ -198,7 +201,7 @@ class BandTable:
         done: list[Candidates] = []
         left, asked, limits, at = candidates_max, -1, limits or self.limits, self.items_at(items)
         while left > 0:
-            first, why, segment, found, self.oldest, self.slot_end, self.posting_end = step.run(
+            first, why, segment, found, self.oldest, self.slot_end, self.posting_end = (run or step.run)(
                 self.at(limits), at, self._room, first, probe, add, epoch, self._base, left, settled,
                 self._is_shard,
             )  # fmt: skip
@@ -213,6 +216,7 @@ class BandTable:
             elif why == JOURNAL_FULL:
                 self._work = self._work._replace(journal=grown_journal(self._work.journal, longest))
             elif why == CANDIDATES_FULL:
+                run = None
                 done.append(self._drain(first, longest, found))
                 left -= len(done[-1].items)
             else:

@@ -1,15 +1,15 @@
 """One step of a band table over a batch, as kernels: expire, probe, then add; and ``undo``.
 
-The order inside ``run`` defines the stream's meaning, so ``run`` fits on one screen. For each item: check the room (if
-an array must grow, return before the item changes anything), advance time, look up the content, walk the buckets,
-append. A removal is a row between items, so what is before it and what is after it do not depend on batches.
+The order inside ``step_on`` defines the stream's meaning, so it fits on one screen. For each item: check the room (to
+let an array grow, return before it changes anything), advance time, look up the content, walk the buckets, append. A
+removal is a row between items, so what is before it and what is after it do not depend on batches.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import inlined, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BARE,
@@ -74,7 +74,7 @@ from neardup.window.counters import (
     VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
-from neardup.window.views import items_at, lacks_room, table_at
+from neardup.window.views import bytes_of, items_at, lacks_room, table_at
 from neardup.window.walks import probe, unlink
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -84,12 +84,17 @@ AHEAD = 2
 
 @kernel("i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
 def run(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+    """``run_at`` for Python."""
+    return run_at(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard)
+
+
+@inner
+def run_at(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
     """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; the ``Table`` and the
     ``Items`` are at addresses. What changes a step first keeps the state before it, and empties the journal.
-    ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why the loop
-    stopped, the segment of the heads that is full (``NONE``: no segment), how many candidates it found, the oldest
-    slot, and the ends of slots and postings.
-    """
+    ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why it stopped, the
+    segment of the heads that is full (``NONE``: none), how many candidates it found, the oldest slot, and the ends of
+    slots and postings."""
     (store, limits, work, before), items = table_at(table), items_at(rows)
     if before[SLOT_END] == NONE:
         for i in range(len(store.state)):
@@ -181,12 +186,6 @@ def look_up(store, limits, items, item, top, kind, options, work):
         probe(store, limits, items, item, top, options, work)
     state[TRUNCATED] += not kind & FOREIGN and state[CUTS] > cuts
     return walked
-
-
-@inlined
-def bytes_of(items, i):
-    """Return the bytes of an item outside its slot: its id, and the ragged part of its evidence."""
-    return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
 @inlined

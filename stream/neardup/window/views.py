@@ -141,19 +141,33 @@ def time_at(store, index):
     return NO_TIME if store.flags[index] & UNTIMED else store.times[index]
 
 
-@kernel("i64, const i64[], const i32[], const i64[], const i64[], i64[,], i64[], i64[]", locked=True, direct=True)
-def name_pairs(table, slots, items, id_starts, times, bounds, older, newer):
-    """Fill in, of pairs of a slot of the ``Table`` at an address and an item of a batch, where both ids begin and end
-    (the slot's in ``store.bytes``) and their event times; returns how many items have the earlier time."""
+@kernel("i64, const i64[], const i32[], const i64[], const i64[], i64[,]", locked=True, direct=True)
+def name_pairs(table, slots, items, id_starts, times, out):
+    """``put_names`` of pairs of a slot of the ``Table`` at an address and an item of a batch; returns how many items
+    have the earlier time."""
     store, _, _, _ = table_at(table)
     turned = 0
     for n in range(len(slots)):
-        index, item = slot_index(store, slots[n]), items[n]
-        put_bounds(store, index, bounds, n)
-        bounds[2, n], bounds[3, n] = id_starts[item], id_starts[item + 1]
-        older[n], newer[n] = time_at(store, index), times[item]
-        turned += newer[n] < older[n] and newer[n] != NO_TIME and older[n] != NO_TIME
+        turned += put_names(out, n, store, slots[n], id_starts, times, items[n])
     return turned
+
+
+@inlined
+def put_names(out, n, store, slot, id_starts, times, item):
+    """Fill in, of a pair, where both ids begin and end (the slot's in ``store.bytes``), and both event times; return
+    whether the item has the earlier time."""
+    index = slot_index(store, slot)
+    put_bounds(store, index, out, n)
+    out[2, n], out[3, n] = id_starts[item], id_starts[item + 1]
+    older, newer = time_at(store, index), times[item]
+    out[4, n], out[5, n] = older, newer
+    return newer < older and newer != NO_TIME and older != NO_TIME
+
+
+@inlined
+def bytes_of(items, i):
+    """Return the bytes of an item outside its slot: its id, and the ragged part of its evidence."""
+    return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
 @kernel("const Items, i64, bool", locked=True, direct=True)

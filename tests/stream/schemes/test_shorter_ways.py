@@ -1,4 +1,4 @@
-"""What a scheme does in a shorter way (``plain``, ``common_in``) is what it does with documents and evidence."""
+"""What is done in a shorter way (``plain``, ``common_in``, ``OneCall``) is what is done with documents and evidence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from neardup import Config, Document
+from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.signing import Signer
 from neardup.schemes.interface import nothing
@@ -94,3 +95,26 @@ def test_sketches_that_follow_from_exact_evidence_are_made_when_they_are_read(no
     assert 0 < is_short.sum() < batch.size
     for one, other in zip(matcher.evidence(slots[::-1]), batch.evidence.select(slots[::-1]), strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("more", [{}, {"buckets_shared_min": 2}, {"window_seconds": 60}, {"bucket_candidates_max": 9}])
+@pytest.mark.parametrize("candidates", [False, True])
+def test_pairs_of_one_call_are_those_of_candidates_one_by_one(more: dict[str, Any], candidates: bool) -> None:
+    """With ids so long that sketches lie on two pages, times in any order, copies, and probes that a limit cuts."""
+    config, rng = Config(**more), random.Random(5)
+    signer, whole, parted = Signer(config), *(Matcher(config, candidates=candidates) for _ in range(2))
+    parted._once = None
+    given, found = texts(300), list[Matches]()
+    for call in range(100):
+        documents = [
+            Document(f"{call:0900}/{n}", rng.choice(given), rng.choice([None, 90 * rng.random()]))
+            for n in range(rng.choice([1, 9]))
+        ]
+        batch = signer.sign(documents).batch
+        one, other = match_step(whole, batch), match_step(parted, batch)
+        for column, expected in zip(one, other, strict=True):
+            assert np.array_equal(column, expected) if isinstance(expected, np.ndarray) else column == expected
+        found.append(one)
+    assert whole.table.counts() == parted.table.counts()
+    similarities = np.concatenate([one.similarity for one in found])
+    assert 0 < np.count_nonzero(similarities < 1) < len(similarities)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from neardup import Config, Document, Signer
-from neardup.pairs.seen import Seen
 from neardup.pairs.shards import StreamRows, stream_rows, table_limits
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.windows.seen import Seen
 from neardup.window import NO_TIME
 from neardup.window.chains import COPIED
 from neardup_workers.doing.stages.matching.cursors import SeenRows

@@ -17,9 +17,9 @@ from topics_world import turns
 
 from neardup import Document
 from neardup.pairs.batches import CONTENT_HALF
-from neardup.pairs.seen import Seen
 from neardup.pairs.shards import shards_of, table_limits
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.windows.seen import Seen
 from neardup.window.chains import COPIED
 from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
 from neardup_workers.doing.stages.matching.stretches import Stretch

@@ -131,12 +131,19 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
 @kernel("i64, i64[], const u8[,], i32[], i64, i64, u8[], i32[], bool[], f64[]", direct=True)
 def _estimate_in(table, slots, sketches, items, bands, bits, room, equal, conditions, estimates):
     store, _, _, _ = table_at(table)
-    rows, chance = 8 * len(room) / bits, 1.0 / (1 << bits)
     for i in range(len(slots)):
-        at = fixed_at(store, slots[i], room)
-        older = room if at == NONE else store.bytes[at : at + len(room)]
-        equal[i], rows_equal = _equal(sketches[items[i]], older, bands, bits)
-        conditions[i], estimates[i] = True, _corrected(rows_equal, rows, chance)
+        conditions[i] = True
+        equal[i], estimates[i] = estimate_of(store, slots[i], sketches[items[i]], bands, bits, room)
+
+
+@inlined
+def estimate_of(store, slot, sketch, bands, bits, room):
+    """Return how many bands of a sketch are equal to those of a document of a table, and the estimate of their
+    similarity; ``room`` is for a sketch that lies on two pages."""
+    at = fixed_at(store, slot, room)
+    older = room if at == NONE else store.bytes[at : at + len(room)]
+    equal, rows_equal = _equal(sketch, older, bands, bits)
+    return equal, _corrected(rows_equal, 8 * len(room) / bits, 1.0 / (1 << bits))
 
 
 @kernel("const i32[], f64, f64, f64[]", direct=True)

@@ -1,1 +1,1 @@
-"""Windows: what a stream holds, as messages."""
+"""Windows: what a stream holds, as messages, and which contents it has for certain."""

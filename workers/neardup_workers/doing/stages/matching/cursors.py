@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from neardup.pairs.seen import Seen
 from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.windows.seen import Seen
 from neardup.window import NO_TIME, BandTable
 from neardup.window.counters import LIVE_BYTES
 from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
@@ -35,7 +35,7 @@ def seen_bytes_max(tables: Iterable[BandTable]) -> int:
 
 
 class SeenRows:
-    """The filter of contents of a member (``neardup.pairs.seen``), and the position up to which it has read the log.
+    """The filter of contents of a member (``neardup.stories.windows.seen``), and up to where it has read the log.
 
     It only goes forward. Rows before its position are not marked as copies: they are looked up as if they were new.
     """

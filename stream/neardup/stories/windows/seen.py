@@ -27,7 +27,7 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, kernel
 from neardup.window import NO_TIME, NO_WINDOW, Items, Limits
 from neardup.window.chains import CONTENT, COPIED, ID
-from neardup.window.step import bytes_of
+from neardup.window.views import bytes_of
 
 # Numbers of generations; an entry older than so many is free; parts of the window that are one generation.
 _GENERATIONS, _AGE_MAX, _PARTS = 1023, 700, 300

@@ -1,0 +1,148 @@
+"""Probe, add, compare and judge in one compiled call, where similarity is estimated from sketches.
+
+The kernel leaves the pairs of a batch in columns that stay, so a document without a pair costs no array, and one with a
+pair few. Where a limit has left out candidates, or more is asked of them, ``Matcher`` takes them one by one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, kernel
+from neardup.machine.memory import Kept, put, reader_of
+from neardup.pairs.batches import Batch
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, count_near, greatest_estimate, judged, matches_of, new_matches
+from neardup.schemes.signatures.banding import estimate_of
+from neardup.schemes.theory.tuning import Tuning
+from neardup.window import BandTable
+from neardup.window.band_table import Run
+from neardup.window.chains import BUDGET_REACHED, FINISHED
+from neardup.window.step import run_at
+from neardup.window.views import items_at, put_names, table_at
+
+# Candidates for which there is room; more are judged by ``Matcher``.
+_CANDIDATES_MAX = 1 << 14
+_SLOT = 6  # the last row of ``Judging.numbers``
+
+
+class Judging(NamedTuple):
+    """How candidates are judged, and the pairs among the last ones, as columns.
+
+    Bands and bits of sketches; the least similarity of a pair, that of one by its text, and the greatest of different
+    contents; the least number of common keys. ``room`` is for a sketch. ``probed`` (``int32[c]``) receives the item of
+    each candidate; of each pair, ``items`` and ``keys`` receive the item and the number of common keys (``int32[m]``),
+    ``similarity`` the similarity (``float64[m]``), and ``numbers`` (``int64[7, m]``) what ``put_names`` says and the
+    slot. ``counts`` receives how many pairs and candidates there are, and in how many pairs the newer document has the
+    earlier time.
+    """
+
+    bands: int
+    bits: int
+    least: float
+    near_least: float
+    greatest: float
+    keys_min: int
+    room: npt.NDArray[np.uint8]
+    probed: npt.NDArray[np.int32]
+    items: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.int32]
+    similarity: npt.NDArray[np.float64]
+    numbers: Annotated[npt.NDArray[np.int64], "[,]"]
+    counts: npt.NDArray[np.int64]
+
+
+_judging_at = reader_of(Judging)
+
+
+@kernel("Judging, i64", locked=True, direct=True)
+def _keep(judging, address):
+    put(judging, address)
+
+
+@kernel("i64, i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
+def run(judging, table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+    """``step.run``; then the pairs of its candidates go to the ``Judging`` at an address, and no candidate is left."""
+    pairs = _judging_at(judging)
+    pairs.counts[0] = pairs.counts[1] = 0
+    at, why, segment, count, oldest, slots, postings = run_at(
+        table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard
+    )
+    if 0 < count <= len(pairs.items) and why in (FINISHED, BUDGET_REACHED):
+        store, _, work, _ = table_at(table)
+        if put_pairs(pairs, store, work.found, items_at(rows), count):
+            work.found.length[0] = count = np.int64(0)
+    return at, why, segment, count, oldest, slots, postings
+
+
+@inlined
+def put_pairs(pairs, store, found, items, count):
+    """Fill in the pairs among ``count`` candidates; return false, and fill in nothing, if a limit has cut a probe."""
+    for n in range(count):
+        if found.left[n] != 0:
+            return False
+    at, turned, last = 0, 0, np.int32(-1)
+    for n in range(count):
+        item, slot, identical = found.items[n], found.slots[n], found.identical[n]
+        equal, estimate = estimate_of(store, slot, items.fixed[item], pairs.bands, pairs.bits, pairs.room)
+        similarity, keys = judged(estimate, np.int32(equal), identical, pairs.greatest)
+        pairs.probed[n] = item
+        if not (identical or equal >= pairs.keys_min) or similarity < pairs.least:
+            continue
+        if similarity >= pairs.near_least and not identical:
+            last = count_near(store.state, item, last)
+        pairs.items[at], pairs.keys[at], pairs.similarity[at] = item, keys, similarity
+        turned += put_names(pairs.numbers, at, store, slot, items.id_starts, items.times, item)
+        pairs.numbers[_SLOT, at] = slot
+        at += 1
+    pairs.counts[0], pairs.counts[1], pairs.counts[2] = at, count, turned
+    return True
+
+
+class OneCall:
+    """The pairs of a table in one call; see the module.
+
+    Args:
+        table: that is probed.
+        tuning: bands, and the bits of a row.
+        score_min: least similarity of a pair.
+        keys_min: least number of common keys.
+    """
+
+    def __init__(self, table: BandTable, tuning: Tuning, score_min: float, keys_min: int) -> None:
+        bounds = score_min, tuning.score_min, greatest_estimate(score_min, exact_score=False), keys_min
+        of_pairs = (np.empty(_CANDIDATES_MAX, np.int32) for _ in range(3))
+        self._pairs = Judging(
+            tuning.bands, tuning.sketch_bits, *bounds, table.room, *of_pairs, np.empty(_CANDIDATES_MAX),
+            np.empty((7, _CANDIDATES_MAX), np.int64), np.zeros(3, np.int64),
+        )  # fmt: skip
+        self._table, self._kept = table, Kept[Judging](_keep)
+
+    @property
+    def run(self) -> Run:
+        """The kernel, for ``BandTable.probe_add``."""
+        if self._kept.value is None:
+            self._kept.renew(self._pairs)
+        return functools.partial(run, self._kept.address)
+
+    def found(
+        self, batch: Batch, *, is_named: bool
+    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32]] | None:
+        """The pairs that the last call has found in a batch, with ids if they are ``is_named``, the item and the slot
+        of each, and the items of the candidates; ``None`` without a candidate."""
+        pairs = self._pairs
+        if not (candidates := pairs.counts.item(1)):
+            return None
+        count = pairs.counts.item(0)
+        probed = pairs.probed[:candidates].copy()
+        items, keys = probed if count == candidates else pairs.items[:count].copy(), pairs.keys[:count].copy()
+        numbers, similarity = pairs.numbers[:, :count].copy(), pairs.similarity[:count].copy()
+        known = similarity, keys, None, None, None
+        if is_named:
+            matches = matches_of(self._table, batch, numbers, known, pairs.counts.item(2))
+        else:
+            matches = new_matches(([], [], *NO_MATCHES[2:4], *known, None))
+        return matches, items, numbers[_SLOT], probed
