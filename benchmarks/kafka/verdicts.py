@@ -31,8 +31,8 @@ from benchmarks.kafka.deploy import (
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.measure import processor_seconds
 from benchmarks.report import Result, Size, Target
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.fields import Verdicts
-from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.topics.arrivals import ArrivalRows

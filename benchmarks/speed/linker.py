@@ -27,7 +27,7 @@ from benchmarks.report import Result, Size, Target, checksum
 from neardup import Config
 from neardup.documents.document import Column
 from neardup.schemes.interface import Evidence
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup_workers.doing.stages.member import WorkerMember

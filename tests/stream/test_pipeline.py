@@ -239,7 +239,7 @@ def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch:
     first = dedup.process([Document("a", STORY), Document("b", OTHER)])
     before = dedup.counts()
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug in scoring")
 
     monkeypatch.setattr(OneCall, "found", fail)

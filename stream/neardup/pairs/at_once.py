@@ -12,21 +12,20 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.memory import Kept, put, reader_of
 from neardup.pairs.batches import Batch
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, count_near, greatest_estimate, judged, matches_of, new_matches
 from neardup.schemes.signatures.banding import estimate_of
 from neardup.schemes.theory.tuning import Tuning
-from neardup.window import BandTable
+from neardup.window import BandTable, step
 from neardup.window.band_table import Run
 from neardup.window.chains import BUDGET_REACHED, FINISHED
-from neardup.window.step import run_at
 from neardup.window.views import items_at, put_names, table_at
 
 # Candidates for which there is room; more are judged by ``Matcher``.
-_CANDIDATES_MAX = 1 << 14
-_SLOT = 6  # the last row of ``Judging.numbers``
+CANDIDATES_MAX = 1 << 14
+SLOT = 6  # the last row of ``Judging.numbers``
 
 
 class Judging(NamedTuple):
@@ -55,7 +54,7 @@ class Judging(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-_judging_at = reader_of(Judging)
+judging_at = reader_of(Judging)
 
 
 @kernel("Judging, i64", locked=True, direct=True)
@@ -65,10 +64,16 @@ def _keep(judging, address):
 
 @kernel("i64, i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
 def run(judging, table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+    """``run_at`` for Python."""
+    return run_at(judging, table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard)
+
+
+@inner
+def run_at(judging, table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
     """``step.run``; then the pairs of its candidates go to the ``Judging`` at an address, and no candidate is left."""
-    pairs = _judging_at(judging)
+    pairs = judging_at(judging)
     pairs.counts[0] = pairs.counts[1] = 0
-    at, why, segment, count, oldest, slots, postings = run_at(
+    at, why, segment, count, oldest, slots, postings = step.run_at(
         table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard
     )
     if 0 < count <= len(pairs.items) and why in (FINISHED, BUDGET_REACHED):
@@ -96,7 +101,7 @@ def put_pairs(pairs, store, found, items, count):
             last = count_near(store.state, item, last)
         pairs.items[at], pairs.keys[at], pairs.similarity[at] = item, keys, similarity
         turned += put_names(pairs.numbers, at, store, slot, items.id_starts, items.times, item)
-        pairs.numbers[_SLOT, at] = slot
+        pairs.numbers[SLOT, at] = slot
         at += 1
     pairs.counts[0], pairs.counts[1], pairs.counts[2] = at, count, turned
     return True
@@ -114,19 +119,27 @@ class OneCall:
 
     def __init__(self, table: BandTable, tuning: Tuning, score_min: float, keys_min: int) -> None:
         bounds = score_min, tuning.score_min, greatest_estimate(score_min, exact_score=False), keys_min
-        of_pairs = (np.empty(_CANDIDATES_MAX, np.int32) for _ in range(3))
+        probed, items, keys = np.empty((3, CANDIDATES_MAX), np.int32)
         self._pairs = Judging(
-            tuning.bands, tuning.sketch_bits, *bounds, table.room, *of_pairs, np.empty(_CANDIDATES_MAX),
-            np.empty((7, _CANDIDATES_MAX), np.int64), np.zeros(3, np.int64),
+            tuning.bands, tuning.sketch_bits, *bounds, table.room, probed, items, keys, np.empty(CANDIDATES_MAX),
+            np.empty((7, CANDIDATES_MAX), np.int64), np.zeros(3, np.int64),
         )  # fmt: skip
-        self._table, self._kept = table, Kept[Judging](_keep)
+        self._table, self._kept, self._run = table, Kept[Judging](_keep), functools.partial(run, 0)
+
+    @property
+    def address(self) -> int:
+        """Where the ``Judging`` is."""
+        if self._kept.value is None:
+            self._kept.renew(self._pairs)
+        return self._kept.address
 
     @property
     def run(self) -> Run:
         """The kernel, for ``BandTable.probe_add``."""
-        if self._kept.value is None:
-            self._kept.renew(self._pairs)
-        return functools.partial(run, self._kept.address)
+        address = self.address
+        if self._run.func is not run or self._run.args[0] != address:
+            self._run = functools.partial(run, address)
+        return self._run
 
     def found(
         self, batch: Batch, *, is_named: bool
@@ -145,4 +158,4 @@ class OneCall:
             matches = matches_of(self._table, batch, numbers, known, pairs.counts.item(2))
         else:
             matches = new_matches(([], [], *NO_MATCHES[2:4], *known, None))
-        return matches, items, numbers[_SLOT], probed
+        return matches, items, numbers[SLOT], probed

@@ -28,6 +28,7 @@ from neardup.schemes.interface import Common, Evidence, in_parts, nothing, regul
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.stored_sets import evidence_in
 from neardup.window import BandTable, Candidates, Items, Limits
+from neardup.window.band_table import Run
 from neardup.window.steps import step
 
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
@@ -101,7 +102,7 @@ class Matcher:
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
-        self._separate = config.separate
+        self._separate, self._finds_leads = config.separate, config.novelty == "words"
         is_estimated = self.scheme.common_in is not nothing and not config.tuning.exact_score and not config.separate
         bounds = self.score_min, config.buckets_shared_min
         self._once = OneCall(self.table, config.tuning, *bounds) if is_estimated else None
@@ -164,9 +165,10 @@ class Matcher:
 
     def slice(
         self, rows: StreamRows, items: Items, first: int, probe: bool = True, add: bool = True,
-        candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
+        candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True, run: Run | None = None,
     ) -> Slice:  # fmt: skip
-        """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs."""
+        """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs. ``run`` does more than the
+        kernel of ``once``."""
         shard, table = self.shard, self.table
         shards = shard.fewest(table.oldest) if shard.grown else shard.of
         if table.limits is not self._shared[1] or shards != self._shared[0]:
@@ -174,8 +176,8 @@ class Matcher:
             self._shared = shards, table.limits
         find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
         settled = shard.settled if shard.grown else 0
-        once = self._once if rows.references is None and not (leads and self.config.novelty == "words") else None
-        run = None if once is None else once.run
+        once = self.once(leads=leads) if rows.references is None else None
+        run = run or (None if once is None else once.run)
         candidates = find(
             items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled, run=run
         )
@@ -186,6 +188,10 @@ class Matcher:
             return _nothing(candidates.end)
         matches, at, slots, probed = found
         return _new_slice((matches, at, slots, NO_LOSSES, NO_LEADS, candidates.end, probed))
+
+    def once(self, *, leads: bool) -> OneCall | None:
+        """What finds pairs in one call, also for ``leads``; ``None`` if more is asked of candidates."""
+        return None if leads and self._finds_leads else self._once
 
     def probe_add(self, batch: Batch, items: Items, *, first: int, add: bool, **options: Any) -> Candidates:
         """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""

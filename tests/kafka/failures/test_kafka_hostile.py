@@ -16,7 +16,7 @@ from kafka_deployment import WAIT_SECONDS_MAX, Deployment
 from kafka_world import World, stories
 
 from neardup import Config, Document, Signer
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.topics.messages import DEAD_BYTES_MAX

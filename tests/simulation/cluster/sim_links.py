@@ -14,8 +14,8 @@ from neardup.pairs.shards import table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.decider import verdict_limits
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
+from neardup.stories.verdicts.deciding import verdict_limits
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker

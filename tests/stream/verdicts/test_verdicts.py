@@ -148,7 +148,7 @@ def test_the_kernel_decides_as_the_model(events, rules, compare, data):
     decisions = Named(rules, compare)
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neardup.stories.verdicts.decisions._AHEAD_MAX", data.draw(st.sampled_from([1, 3, 1 << 11])))
+        patch.setattr("neardup.stories.verdicts.decisions.AHEAD_MAX", data.draw(st.sampled_from([1, 3, 1 << 11])))
         while len(found) < len(events):
             count = data.draw(st.integers(1, len(events) - len(found)))
             if data.draw(st.booleans()):

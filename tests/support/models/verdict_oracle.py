@@ -23,7 +23,8 @@ from neardup.pairs.signing import Signed
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.decider import Decider, verdict_limits
+from neardup.stories.verdicts.decider import Decider
+from neardup.stories.verdicts.deciding import verdict_limits
 from neardup.stories.verdicts.fields import NOTHING_NEW, verdicts_of
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.stories.verdicts.row_columns import NOTHING_FOUND, VerdictLimits

@@ -18,7 +18,7 @@ from quick_parameters import quick_first
 from neardup import Config, ConfigError, Document, Signer
 from neardup.pairs.batches import id_columns
 from neardup.pairs.shards import Growth, Shard
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
 from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches

@@ -14,7 +14,7 @@ from neardup.pairs.batches import Batch, id_columns, removal_batch
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.shards import Shard
 from neardup.pairs.window_message import WireError
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL, is_document
 from neardup.window.steps import step
 from neardup_workers.outside.topics import signed

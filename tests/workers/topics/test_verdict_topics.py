@@ -16,8 +16,8 @@ from shell_harness import Bench, settings_of
 from neardup.errors import ConfigError
 from neardup.pairs.batches import id_columns
 from neardup.pairs.window_message import WireError
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.fields import Verdicts
-from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup.window import NO_TIME
 from neardup_workers.doing.stages.member import WorkerMember

@@ -19,17 +19,17 @@ from neardup.documents.document import Document, Verdict
 from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
-from neardup.pairs.batches import MICROSECONDS, Batch, accepted_of, id_columns, id_hashes, references_of
-from neardup.pairs.comparing import NO_ROWS, RESULT_FIELDS, Leads, comparing_limits, is_novel, joined_leads, new_in
+from neardup.pairs.batches import Batch, accepted_of, id_columns, id_hashes, references_of
+from neardup.pairs.comparing import NO_ROWS, RESULT_FIELDS, Leads, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Slice
 from neardup.pairs.signing import Signed
-from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import rule, saved
-from neardup.stories.verdicts.decisions import Compare, Decisions
+from neardup.stories.verdicts.deciding import verdict_limits
+from neardup.stories.verdicts.decisions import AHEAD_MAX, Compare, Decisions
 from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
@@ -44,9 +44,9 @@ from neardup.stories.verdicts.kept import (
 )
 from neardup.stories.verdicts.leads import NO_ROW
 from neardup.stories.verdicts.records import NO_CHANGES
-from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, Pairs, VerdictLimits
+from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, Pairs
 from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, REMOVAL, Arrivals
-from neardup.window import NO_TIME, NO_WINDOW, Limits
+from neardup.window import NO_TIME
 from neardup.window.steps import step
 
 # Returns the texts of some arrivals of a call, by their indices.
@@ -311,17 +311,22 @@ class Decider:
         rows = self._rows if accepted is self._every else accepted.nonzero()[0]  # of the documents
         compare = self._compare(batch, rows, offset) if self._is_direct else None
         probe, old = (True, rule.NONE_OLD) if references is None else (not references.all(), references)
-        matcher, at = self._matcher, 0
+        matcher, decisions, arrivals, at = self._matcher, self.decisions, self._arrivals, 0
         read = (references is None and signed.rows) or matcher.rows(batch, references)
-        items = matcher.items(read)
+        items, once, run = matcher.items(read), matcher.once(leads=True), None
+        if once is not None and rows is self._rows and references is None and seen is None and count <= AHEAD_MAX:
+            usable = compare is not None
+            run = decisions.at_once(arrivals, verdicts, once.address, accepted, self._places, offset, usable=usable)
         while True:
-            part = matcher.slice(read, items, at, probe=probe, leads=True, named=named)
-            end = count if part.end == len(rows) else int(rows[part.end])
+            part = matcher.slice(read, items, at, probe, leads=True, named=named, run=run)
+            if run is not None and decisions.is_decided(compare):
+                return
+            end, run = count if part.end == len(rows) else int(rows[part.end]), None
             pairs: Found | Pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
                 pairs = rule.pairs_of(self._led(batch, part, rows, relations), rows, offset, count)
             arriving = rule.ARRIVED if first else (matcher.table.items_at(items), accepted, self._places, old)
-            self.decisions.decide(self._arrivals, pairs, compare, verdicts, first, end, arriving)
+            decisions.decide(arrivals, pairs, compare, verdicts, first, end, arriving)
             if seen is not None:
                 seen(part)
             first, at = end, part.end
@@ -391,10 +396,3 @@ class Decider:
         """The ids of the originals of the verdicts that name one, in order."""
         ids = self._holdings.original_ids(verdicts.originals.tolist(), verdicts.clusters, self._ids)
         return bare_ids(ids) if self._matcher.config.separate else ids
-
-
-def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
-    """Return what verdicts depend on; ``limits`` are those of the table, or of all shards together."""
-    longest = max(config.story_seconds_max, config.window_seconds or 0.0)
-    age = int(NO_WINDOW) if config.window_seconds is None else round(longest * MICROSECONDS)  # or without an end
-    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, **comparing_limits(config))

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import kernel
-from neardup.machine.memory import Kept, put, reader_of
-from neardup.stories.verdicts import records, row_columns, rule, stories
+from neardup.machine.memory import Kept
+from neardup.pairs.at_once import CANDIDATES_MAX
+from neardup.stories.verdicts import deciding, records, row_columns, rule, stories
+from neardup.stories.verdicts.deciding import Deciding
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
@@ -48,7 +48,6 @@ from neardup.stories.verdicts.row_columns import (
     RECORDS,
     STEP,
     STREAM_TIME,
-    Columns,
     Found,
     Pairs,
     VerdictLimits,
@@ -56,14 +55,14 @@ from neardup.stories.verdicts.row_columns import (
 from neardup.stories.verdicts.rule import Arrivals, Arriving
 from neardup.stories.verdicts.saved import Held, Saved, SavedRows
 from neardup.window import NO_WINDOW
+from neardup.window.band_table import Run
 from neardup.window.pages import Pages, grow
-from neardup.window.views import items_at
 
 # Ended stories are collected when there are more, and more than half of all.
 _COLLECTED_MIN = 1 << 10
 # Arrivals that are looked at ahead of the one that is decided: what near copies of each other need becomes known only
 # while they are decided, and each look asks for all that is known.
-_AHEAD_MAX = 1 << 11
+AHEAD_MAX = 1 << 11
 # Room is made for at least so many rows, so that calls of one document seldom do it.
 _ROWS_MIN = 256
 _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
@@ -74,33 +73,7 @@ _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to comp
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 
-class _Deciding(NamedTuple):
-    columns: Columns
-    rules: VerdictLimits
-    arrivals: Arrivals
-    verdicts: Verdicts
-    before: npt.NDArray[np.int64]
-
-
-_deciding_at = reader_of(_Deciding)
 _new_pairs = functools.partial(tuple.__new__, Pairs)  # a call of ``Pairs`` takes three times as long
-
-
-@kernel("_Deciding, i64", locked=True, direct=True)
-def _keep(deciding, address):
-    put(deciding, address)
-
-
-@kernel("i64, i64, const bool[], i64, const bool[], Pairs, Comparing, i64, i64", direct=True)
-def _decide(deciding, items, accepted, place, references, pairs, comparing, first, end):
-    """``rule.decide`` with a state and arrivals at an address; before it, the arrivals come, and a step keeps the state
-    before its first change."""
-    columns, rules, arrivals, verdicts, before = _deciding_at(deciding)
-    if before[END] == NONE:
-        row_columns.begin(columns.state, before)
-    if items:
-        rule.arrive(items_at(items), accepted, place, references, arrivals)
-    return rule.decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end)
 
 
 class Decisions:
@@ -118,7 +91,9 @@ class Decisions:
         self._columns = row_columns.empty(self._pages.map, records.empty())
         # No pairs and no results of as many arrivals as came last.
         self._no_pairs, self._comparing = Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
-        self._kept = Kept[_Deciding](_keep)
+        numbers, similarities = np.empty(CANDIDATES_MAX, np.int64), np.empty(CANDIDATES_MAX, np.float32)
+        self._pairs_found = self._no_pairs._replace(numbers=numbers, similarities=similarities)
+        self._kept, self._decided = Kept[Deciding](deciding.keep), np.zeros(3, np.int64)
         self._is_open, self._before = False, self._columns.state.copy()
         self._room = 0  # for so many rows there is room for certain
         self.first = self.end = self.more = 0
@@ -161,32 +136,61 @@ class Decisions:
         Returns:
             The verdict of each arrival.
         """
-        assert self._is_open, "no step is open"
         n = len(arrivals.places)
-        end = n if end is None else end
-        if (rows := end - first) > self._room:
-            self._make_room(rows, rows)
-        self._room -= rows
-        verdicts = new_verdicts(n) if verdicts is None else verdicts
-        if len(self._comparing.against) != n or self._comparing.usable != (compare is not None):
-            starts = np.zeros(n + 1, np.int64)
-            self._no_pairs = self._no_pairs._replace(starts=starts)
-            self._comparing = self._comparing._replace(
-                usable=compare is not None, starts=starts, against=np.empty(n, np.int64)
-            )
-        pairs, comparing, kept = self._no_pairs, self._comparing, self._kept
+        end, verdicts = n if end is None else end, new_verdicts(n) if verdicts is None else verdicts
+        self._prepare(arrivals, verdicts, end - first, usable=compare is not None)
+        pairs = self._no_pairs
         if isinstance(found, Pairs):
             pairs = found
         elif len(found.rows):
             pairs = _new_pairs((rule.starts_of(found.rows, n), found.numbers, found.similarities))
-        was = kept.value
+        self._decide(first, end, pairs, compare, arriving)
+        return verdicts
+
+    def at_once(
+        self, arrivals: Arrivals, verdicts: Verdicts, judging: int, accepted: npt.NDArray[np.bool_], place: int,
+        offset: int, *, usable: bool,
+    ) -> Run:  # fmt: skip
+        """Return the kernel that finds the pairs of arrivals and decides them (``deciding.run``); then ``is_decided``
+        says whether it did. ``usable``: arrivals may be compared directly."""
+        self._prepare(arrivals, verdicts, len(accepted), usable=usable)
+        return functools.partial(deciding.run, judging, self._kept.address, accepted, place, offset, self._decided)
+
+    def is_decided(self, compare: Compare | None) -> bool:
+        """Whether the kernel has decided the arrivals; those that wait for comparisons are decided now."""
+        at, end, more = self._decided.tolist()
+        if at == NONE:
+            return False
+        self.end, self.more, n = end, self.more + more, len(self._comparing.against)
+        if at < n:
+            self._decide(at, n, self._pairs_found, compare, rule.ARRIVED)
+        return True
+
+    def _prepare(self, arrivals: Arrivals, verdicts: Verdicts, rows: int, *, usable: bool) -> None:
+        """Make room for rows, and let the kernels find these arrivals and verdicts."""
+        assert self._is_open, "no step is open"
+        if rows > self._room:
+            self._make_room(rows, rows)
+        self._room -= rows
+        n, was = len(arrivals.places), self._kept.value
+        if len(self._comparing.against) != n or self._comparing.usable != usable:
+            starts, of_calls, was = np.zeros(n + 1, np.int64), np.empty(n, np.int64), None
+            self._no_pairs = self._no_pairs._replace(starts=starts)
+            self._pairs_found = self._pairs_found._replace(starts=starts.copy())
+            self._comparing = self._comparing._replace(usable=usable, starts=starts, against=of_calls)
         if was is None or was[0] is not self._columns or was[2] is not arrivals or was[3] is not verdicts:
-            kept.renew(_Deciding(self._columns, self._rules, arrivals, verdicts, self._before))
-        at, block_end = first, first
+            state = self._columns, self._rules, arrivals, verdicts, self._before, self._pairs_found, self._comparing
+            self._kept.renew(Deciding(*state))
+
+    def _decide(self, at: int, end: int, pairs: Pairs, compare: Compare | None, arriving: Arriving) -> None:
+        """Decide arrivals, and make the comparisons that the kernel asks for."""
+        block_end, comparing = at, self._comparing
         while at < end:
             if at == block_end:
-                comparing, block_end = self._comparing, min(end, at + _AHEAD_MAX)
-            at, self.end, more = _decide(kept.address, *arriving, pairs, comparing, at, block_end)
+                comparing, block_end = self._comparing, min(end, at + AHEAD_MAX)
+            at, self.end, more = deciding.decide_arrivals(
+                self._kept.address, *arriving, pairs, comparing, at, block_end
+            )
             self.more += more
             arriving = rule.ARRIVED
             if at < block_end:
@@ -194,7 +198,6 @@ class Decisions:
                 asked = int(comparing.asked[0])
                 items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
                 comparing = with_results(comparing, items, numbers, compare(items, numbers), at, block_end)
-        return verdicts
 
     @property
     def against(self) -> npt.NDArray[np.int64]:

@@ -25,7 +25,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import documents_by_bands
 from neardup.stories.sources.names import shown_by
-from neardup.stories.verdicts.representatives import FIRST, ranks_of
+from neardup.stories.sources.representatives import FIRST, ranks_of
 from neardup_workers.doing.stages.canary_rows import encode_canaries
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.record_sizes import all_fit, bytes_of_utf8_byte

@@ -12,7 +12,7 @@ from neardup.documents.document import Column
 from neardup.documents.ids import ID_BYTES_MAX, stored_id
 from neardup.pairs.batches import Batch, concatenate, empty_batch, id_columns
 from neardup.schemes.interface import select_ragged
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFERENCE, REFUSAL, REMOVAL, is_document
 from neardup_workers.outside.topics.arrivals import NOT_JUDGED
 from neardup_workers.outside.topics.places import places_of

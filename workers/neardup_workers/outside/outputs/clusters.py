@@ -16,8 +16,8 @@ import numpy.typing as npt
 from neardup.documents.document import Document
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
+from neardup.stories.sources.representatives import FIRST, NO_RANK, Member, join, ranks_of
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.representatives import FIRST, NO_RANK, Member, join, ranks_of
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.verdict_lines import encoded
@@ -88,7 +88,7 @@ class _Ranks:
 
 class Clusters:
     """The clusters of at least two documents. ``write`` receives the lines of complete clusters, whose
-    ``representative`` is one of ``neardup.stories.verdicts.representatives``."""
+    ``representative`` is one of ``neardup.stories.sources.representatives``."""
 
     def __init__(self, write: Callable[[bytes], None] | None, representative: str = FIRST) -> None:
         self._write = write

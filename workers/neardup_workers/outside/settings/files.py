@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, mod
 from neardup.errors import ConfigError, install_command
 from neardup.pairs.json_lines import UNITS, Fields
 from neardup.schemes.config import Config, is_weighted
-from neardup.stories.verdicts.representatives import FIRST, LONGEST
+from neardup.stories.sources.representatives import FIRST, LONGEST
 from neardup_workers.outside.process.memory import free_bytes
 from neardup_workers.outside.readers.csv_rows import Dialect, dialect_of
 from neardup_workers.outside.readers.field_names import FieldNames, field_names

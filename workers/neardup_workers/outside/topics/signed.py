@@ -26,7 +26,7 @@ from neardup.documents.document import Column
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, joined, make_batch, sizes_of
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import Evidence, select_ragged, starts_of_lengths
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.rule import JUDGED, REFERENCE, REMOVAL, is_document
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.arrivals import NOT_JUDGED, ArrivalRows

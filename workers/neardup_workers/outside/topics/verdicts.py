@@ -30,8 +30,8 @@ from neardup.pairs.batches import id_columns
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts
+from neardup.stories.sources.representatives import NO_RANK
 from neardup.stories.verdicts.fields import KINDS, MESSAGE_FIELDS, Verdicts, has_value, join_verdicts
-from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, JUDGED, REFUSAL, REMOVAL, STATUSES, is_document
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.arrivals import ArrivalRows, join_arrivals

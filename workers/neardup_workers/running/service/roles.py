@@ -25,8 +25,8 @@ from neardup.pairs.signing import Signer
 from neardup.schemes.config import Config
 from neardup.schemes.interface import fixed_evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.decider import verdict_limits
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
+from neardup.stories.verdicts.deciding import verdict_limits
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.stories.windows.constant_texts import samples, signature_of
 from neardup.window import NO_TIME, again

@@ -25,7 +25,7 @@ import orjson
 
 from neardup.documents.ids import bare_ids, full_id, split_id
 from neardup.schemes.interface import select_ragged
-from neardup.stories.verdicts.representatives import NO_RANK, Member, join, without
+from neardup.stories.sources.representatives import NO_RANK, Member, join, without
 from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import DUPLICATE, JUDGED, ORIGINAL, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.window import NO_TIME

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.sources.representatives import NO_RANK
 from neardup_workers.outside.topics.places import offsets_of, partitions_of, places_of
 from neardup_workers.outside.topics.signed import ROW_BITS
 

@@ -35,8 +35,8 @@ from neardup.pairs.signing import Signer
 from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.sources.representatives import FIRST
 from neardup.stories.verdicts.fields import Verdicts
-from neardup.stories.verdicts.representatives import FIRST
 from neardup.stories.verdicts.row_columns import VerdictLimits
 from neardup.stories.verdicts.rule import REFUSED
 from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from neardup.documents.ids import split_id
 from neardup.errors import Reason, install_command
 from neardup.pairs.batches import Batch
-from neardup.stories.verdicts.representatives import FIRST
+from neardup.stories.sources.representatives import FIRST
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.process.exits import Exit, Failure

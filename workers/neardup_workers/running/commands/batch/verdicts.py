@@ -27,10 +27,10 @@ from neardup.pairs.explanations.relations import Relations, closest
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import deciding_parts
 from neardup.pairs.signing import Signed
+from neardup.stories.sources.representatives import FIRST, LONGEST, length_of
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
-from neardup.stories.verdicts.representatives import FIRST, LONGEST, length_of
 from neardup.stories.verdicts.row_columns import Found, VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES, Arrivals
 from neardup.window import NO_TIME

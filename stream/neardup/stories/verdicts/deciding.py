@@ -1,0 +1,105 @@
+"""The kernels of decisions: ``rule.decide`` over a state at an address, alone or in the call that finds the pairs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, inner, kernel
+from neardup.machine.memory import put, reader_of
+from neardup.pairs.at_once import SLOT, judging_at, run_at
+from neardup.pairs.batches import MICROSECONDS
+from neardup.pairs.comparing import comparing_limits
+from neardup.schemes.config import Config
+from neardup.stories.verdicts import row_columns, rule
+from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.leads import Comparing
+from neardup.stories.verdicts.row_columns import END, NONE, Columns, Pairs, VerdictLimits
+from neardup.stories.verdicts.rule import Arrivals
+from neardup.window import NO_WINDOW, Limits
+from neardup.window.chains import FINISHED
+from neardup.window.views import items_at
+
+
+class Deciding(NamedTuple):
+    """What is decided, and with what: ``before`` receives the state before the step; ``pairs`` has room for the pairs
+    of a call, ``comparing`` has no results."""
+
+    columns: Columns
+    rules: VerdictLimits
+    arrivals: Arrivals
+    verdicts: Verdicts
+    before: npt.NDArray[np.int64]
+    pairs: Pairs
+    comparing: Comparing
+
+
+_deciding_at = reader_of(Deciding)
+
+
+@kernel("Deciding, i64", locked=True, direct=True)
+def keep(deciding, address):
+    """Write what is decided for the kernels."""
+    put(deciding, address)
+
+
+@kernel("i64, i64, const bool[], i64, const bool[], Pairs, Comparing, i64, i64", direct=True)
+def decide_arrivals(deciding, items, accepted, place, references, pairs, comparing, first, end):
+    """``decide_at`` for Python."""
+    return decide_at(deciding, items, accepted, place, references, pairs, comparing, first, end)
+
+
+@inner
+def decide_at(deciding, items, accepted, place, references, pairs, comparing, first, end):
+    """``rule.decide`` with a state and arrivals at an address; before it, the arrivals come, and a step keeps the state
+    before its first change."""
+    state = _deciding_at(deciding)
+    if state.before[END] == NONE:
+        row_columns.begin(state.columns.state, state.before)
+    if items:
+        rule.arrive(items_at(items), accepted, place, references, state.arrivals)
+    return rule.decide(state.columns, state.rules, state.arrivals, pairs, comparing, state.verdicts, first, end)
+
+
+@kernel(
+    "i64, i64, const bool[], i64, i64, i64[], i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True
+)
+def run(
+    judging, deciding, accepted, place, offset, decided, table, rows, room, first, probe, add, epoch, base,
+    candidates_max, settled, is_shard,
+):  # fmt: skip
+    """``at_once.run``; if it has read and judged all items, the documents, which are all accepted and compared with
+    earlier ones, are decided, too: then ``decided`` receives what ``decide_at`` returns, else ``NONE``, and no pair is
+    left. The slots of rows are ``offset`` more."""
+    found = run_at(judging, table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard)
+    decided[0] = NONE
+    if found[1] == FINISHED and found[3] == 0:
+        state = _deciding_at(deciding)
+        take_pairs(judging_at(judging), offset, state.pairs)
+        at, end, more = decide_at(
+            deciding, rows, accepted, place, accepted[:0], state.pairs, state.comparing, 0, len(accepted)
+        )
+        decided[0], decided[1], decided[2] = at, end, more
+    return found
+
+
+@inlined
+def take_pairs(found, offset, pairs):
+    """Make pairs of slots pairs of rows; none are left."""
+    at, count = 0, found.counts[0]
+    for i in range(len(pairs.starts)):
+        while at < count and found.items[at] < i:
+            pairs.numbers[at] = found.numbers[SLOT, at] - offset
+            pairs.similarities[at] = np.float32(found.similarity[at])
+            at += 1
+        pairs.starts[i] = at
+    found.counts[0] = found.counts[1] = 0
+
+
+def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
+    """Return what verdicts depend on; ``limits`` are those of the table, or of all shards together."""
+    longest = max(config.story_seconds_max, config.window_seconds or 0.0)
+    age = int(NO_WINDOW) if config.window_seconds is None else round(longest * MICROSECONDS)  # or without an end
+    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, **comparing_limits(config))
