@@ -102,10 +102,12 @@ class Matcher:
         self.rarity = Rarity() if is_weighted(config) else None  # of the documents of the table
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
-        self._separate, self._finds_leads = config.separate, config.novelty == "words"
+        self._separate = config.separate
         is_estimated = self.scheme.common_in is not nothing and not config.tuning.exact_score and not config.separate
         bounds = self.score_min, config.buckets_shared_min
+        # What finds pairs in one call, also with leads; ``None`` where more is asked of candidates.
         self._once = OneCall(self.table, config.tuning, *bounds) if is_estimated else None
+        self.once_with_leads = None if config.novelty == "words" else self._once
         self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True, rows: StreamRows | None = None) -> Matches:
@@ -168,7 +170,7 @@ class Matcher:
         candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True, run: Run | None = None,
     ) -> Slice:  # fmt: skip
         """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs. ``run`` does more than the
-        kernel of ``once``."""
+        kernel of ``OneCall``."""
         shard, table = self.shard, self.table
         shards = shard.fewest(table.oldest) if shard.grown else shard.of
         if table.limits is not self._shared[1] or shards != self._shared[0]:
@@ -176,7 +178,7 @@ class Matcher:
             self._shared = shards, table.limits
         find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
         settled = shard.settled if shard.grown else 0
-        once = self.once(leads=leads) if rows.references is None else None
+        once = None if rows.references is not None else self.once_with_leads if leads else self._once
         run = run or (None if once is None else once.run)
         candidates = find(
             items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled, run=run
@@ -188,10 +190,6 @@ class Matcher:
             return _nothing(candidates.end)
         matches, at, slots, probed = found
         return _new_slice((matches, at, slots, NO_LOSSES, NO_LEADS, candidates.end, probed))
-
-    def once(self, *, leads: bool) -> OneCall | None:
-        """What finds pairs in one call, also for ``leads``; ``None`` if more is asked of candidates."""
-        return None if leads and self._finds_leads else self._once
 
     def probe_add(self, batch: Batch, items: Items, *, first: int, add: bool, **options: Any) -> Candidates:
         """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""

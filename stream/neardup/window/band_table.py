@@ -246,11 +246,11 @@ class BandTable:
         self.probe_add(items._replace(kinds=np.full(len(items.times), REMOVAL)))
         return int(self.store.state[REMOVALS]) - removals
 
-    def ids(self, slots: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
-        """The ids of slots of the window."""
+    def ids(self, slots: Sequence[int] | npt.NDArray[np.int64], offset: int = 0) -> list[str]:
+        """The ids of slots of the window; those of rows whose slots are ``offset`` more, except for rows below 0."""
         bounds: npt.NDArray[np.int64] = np.empty((2, len(slots)), np.int64)
-        views.id_bounds(self.at(self.limits), np.ascontiguousarray(slots, np.int64), bounds)
-        return strings_at(self.store.bytes.data, *bounds.tolist())
+        count = views.id_bounds(self.at(self.limits), np.ascontiguousarray(slots, np.int64), offset, bounds)
+        return strings_at(self.store.bytes.data, *bounds[:, :count].tolist())
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``, 0 where it is not stored."""

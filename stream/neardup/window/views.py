@@ -113,12 +113,17 @@ def firsts(store, base):
     return posting, store.id_starts[slot_index(store, oldest)], end - ((end - link) & 0xFFFFFFFF)
 
 
-@kernel("i64, const i64[], i64[,]", locked=True, direct=True)
-def id_bounds(table, slots, out):
-    """Fill in where the id of each slot of the ``Table`` at an address begins and ends in ``store.bytes``."""
+@kernel("i64, const i64[], i64, i64[,]", locked=True, direct=True)
+def id_bounds(table, rows, offset, out):
+    """Fill in where the ids of rows of the ``Table`` at an address begin and end in ``store.bytes``, except for rows
+    below 0; the slots of rows are ``offset`` more. Return how many ids there are."""
     store, _, _, _ = table_at(table)
-    for n in range(len(slots)):
-        put_bounds(store, slot_index(store, slots[n]), out, n)
+    count = 0
+    for n in range(len(rows)):
+        if rows[n] >= 0:
+            put_bounds(store, slot_index(store, rows[n] + offset), out, count)
+            count += 1
+    return count
 
 
 @inlined

@@ -28,8 +28,8 @@ from neardup.pairs.signing import Signed
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import rule, saved
-from neardup.stories.verdicts.deciding import verdict_limits
-from neardup.stories.verdicts.decisions import AHEAD_MAX, Compare, Decisions
+from neardup.stories.verdicts.deciding import Compare, verdict_limits
+from neardup.stories.verdicts.decisions import AHEAD_MAX, Decisions
 from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
@@ -49,7 +49,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, REMO
 from neardup.window import NO_TIME
 from neardup.window.steps import step
 
-# Returns the texts of some arrivals of a call, by their indices.
+# Returns the texts of some arrivals, by their indices.
 Texts = Callable[[list[int]], list[str]]
 _NO_REASONS: dict[int, str] = {}
 
@@ -71,8 +71,7 @@ class Decided(NamedTuple):
     new: NewWords = NOTHING_NEW
 
 
-# A call of ``Decided`` takes three times as long.
-_new_decided = functools.partial(tuple.__new__, Decided)
+_new_decided = functools.partial(tuple.__new__, Decided)  # a call of ``Decided`` takes three times as long
 
 
 class Decider:
@@ -305,23 +304,26 @@ class Decider:
     ) -> None:  # fmt: skip
         """Fill in the verdicts of the arrivals: those of a slice before the next slice is matched. ``relations``
         receives what they share."""
-        batch, count, first = signed.batch, len(accepted), 0
+        batch, count, matcher, decisions = signed.batch, len(accepted), self._matcher, self.decisions
         if len(self._arrivals.places) != count:
             self._arrivals = rule.new_arrivals(count)
+        arrivals, part, is_plain = self._arrivals, None, references is None and seen is None
+        read = (references is None and signed.rows) or matcher.rows(batch, references)
+        items, once = matcher.items(read), matcher.once_with_leads
+        if is_plain and once is not None and accepted is self._every and count <= AHEAD_MAX:
+            where = once.address, accepted, self._places, offset
+            run = decisions.at_once(arrivals, verdicts, *where, usable=self._is_direct)
+            part = matcher.slice(read, items, 0, leads=True, named=named, run=run)
+            if decisions.is_decided(functools.partial(self._compare, batch, self._rows, offset)):
+                return
         rows = self._rows if accepted is self._every else accepted.nonzero()[0]  # of the documents
         compare = self._compare(batch, rows, offset) if self._is_direct else None
         probe, old = (True, rule.NONE_OLD) if references is None else (not references.all(), references)
-        matcher, decisions, arrivals, at = self._matcher, self.decisions, self._arrivals, 0
-        read = (references is None and signed.rows) or matcher.rows(batch, references)
-        items, once, run = matcher.items(read), matcher.once(leads=True), None
-        if once is not None and rows is self._rows and references is None and seen is None and count <= AHEAD_MAX:
-            usable = compare is not None
-            run = decisions.at_once(arrivals, verdicts, once.address, accepted, self._places, offset, usable=usable)
+        first = at = 0
         while True:
-            part = matcher.slice(read, items, at, probe, leads=True, named=named, run=run)
-            if run is not None and decisions.is_decided(compare):
-                return
-            end, run = count if part.end == len(rows) else int(rows[part.end]), None
+            if part is None:
+                part = matcher.slice(read, items, at, probe=probe, leads=True, named=named)
+            end = count if part.end == len(rows) else int(rows[part.end])
             pairs: Found | Pairs = NOTHING_FOUND
             if len(part.items) or len(part.leads.items):
                 pairs = rule.pairs_of(self._led(batch, part, rows, relations), rows, offset, count)
@@ -329,7 +331,7 @@ class Decider:
             decisions.decide(arrivals, pairs, compare, verdicts, first, end, arriving)
             if seen is not None:
                 seen(part)
-            first, at = end, part.end
+            first, at, part = end, part.end, None
             if at == len(rows):
                 return
 
@@ -389,10 +391,10 @@ class Decider:
     def _evidence(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
         return parts_of(self._matcher.evidence(numbers + (self._first_slot or 0)))
 
-    def _ids(self, numbers: list[int] | npt.NDArray[np.int64]) -> list[str]:
-        return self._matcher.table.ids([number + (self._first_slot or 0) for number in numbers])
+    def _ids(self, numbers: npt.NDArray[np.int64]) -> list[str]:
+        return self._matcher.table.ids(numbers, self._first_slot or 0)
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""
-        ids = self._holdings.original_ids(verdicts.originals.tolist(), verdicts.clusters, self._ids)
+        ids = self._holdings.original_ids(verdicts.originals, verdicts.clusters, self._ids)
         return bare_ids(ids) if self._matcher.config.separate else ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_WINDOW, Limits
 from neardup.window.chains import FINISHED
 from neardup.window.views import items_at
+
+# Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
+# ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 4]``.
+Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 
 class Deciding(NamedTuple):

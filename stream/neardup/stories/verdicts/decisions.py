@@ -28,7 +28,7 @@ import numpy.typing as npt
 from neardup.machine.memory import Kept
 from neardup.pairs.at_once import CANDIDATES_MAX
 from neardup.stories.verdicts import deciding, records, row_columns, rule, stories
-from neardup.stories.verdicts.deciding import Deciding
+from neardup.stories.verdicts.deciding import Compare, Deciding
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
@@ -66,13 +66,6 @@ AHEAD_MAX = 1 << 11
 # Room is made for at least so many rows, so that calls of one document seldom do it.
 _ROWS_MIN = 256
 _NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
-
-
-# Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
-# ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 4]``.
-Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
-
-
 _new_pairs = functools.partial(tuple.__new__, Pairs)  # a call of ``Pairs`` takes three times as long
 
 
@@ -151,19 +144,19 @@ class Decisions:
         self, arrivals: Arrivals, verdicts: Verdicts, judging: int, accepted: npt.NDArray[np.bool_], place: int,
         offset: int, *, usable: bool,
     ) -> Run:  # fmt: skip
-        """Return the kernel that finds the pairs of arrivals and decides them (``deciding.run``); then ``is_decided``
-        says whether it did. ``usable``: arrivals may be compared directly."""
+        """Return the kernel that finds the pairs of arrivals and decides them (``deciding.run``); then
+        ``is_decided`` says whether it did. ``usable``: arrivals may be compared directly."""
         self._prepare(arrivals, verdicts, len(accepted), usable=usable)
         return functools.partial(deciding.run, judging, self._kept.address, accepted, place, offset, self._decided)
 
-    def is_decided(self, compare: Compare | None) -> bool:
-        """Whether the kernel has decided the arrivals; those that wait for comparisons are decided now."""
+    def is_decided(self, compare: Callable[[], Compare]) -> bool:
+        """Whether the kernel has decided the arrivals; those that wait for comparisons are decided here."""
         at, end, more = self._decided.tolist()
         if at == NONE:
             return False
-        self.end, self.more, n = end, self.more + more, len(self._comparing.against)
-        if at < n:
-            self._decide(at, n, self._pairs_found, compare, rule.ARRIVED)
+        self.end, self.more = end, self.more + more
+        if at < (n := len(self._comparing.against)):
+            self._decide(at, n, self._pairs_found, compare(), rule.ARRIVED)
         return True
 
     def _prepare(self, arrivals: Arrivals, verdicts: Verdicts, rows: int, *, usable: bool) -> None:
@@ -172,15 +165,16 @@ class Decisions:
         if rows > self._room:
             self._make_room(rows, rows)
         self._room -= rows
-        n, was = len(arrivals.places), self._kept.value
-        if len(self._comparing.against) != n or self._comparing.usable != usable:
-            starts, of_calls, was = np.zeros(n + 1, np.int64), np.empty(n, np.int64), None
+        was = self._kept.value
+        if was and was[0] is self._columns and was[2] is arrivals and was[3] is verdicts and was[6][0] == usable:
+            return
+        if (n := len(arrivals.places)) != len(self._comparing.against) or self._comparing.usable != usable:
+            starts = np.zeros(n + 1, np.int64)
             self._no_pairs = self._no_pairs._replace(starts=starts)
             self._pairs_found = self._pairs_found._replace(starts=starts.copy())
-            self._comparing = self._comparing._replace(usable=usable, starts=starts, against=of_calls)
-        if was is None or was[0] is not self._columns or was[2] is not arrivals or was[3] is not verdicts:
-            state = self._columns, self._rules, arrivals, verdicts, self._before, self._pairs_found, self._comparing
-            self._kept.renew(Deciding(*state))
+            self._comparing = self._comparing._replace(usable=usable, starts=starts, against=np.empty(n, np.int64))
+        state = self._columns, self._rules, arrivals, verdicts, self._before, self._pairs_found, self._comparing
+        self._kept.renew(Deciding(*state))
 
     def _decide(self, at: int, end: int, pairs: Pairs, compare: Compare | None, arriving: Arriving) -> None:
         """Decide arrivals, and make the comparisons that the kernel asks for."""
@@ -188,9 +182,8 @@ class Decisions:
         while at < end:
             if at == block_end:
                 comparing, block_end = self._comparing, min(end, at + AHEAD_MAX)
-            at, self.end, more = deciding.decide_arrivals(
-                self._kept.address, *arriving, pairs, comparing, at, block_end
-            )
+            where = self._kept.address, *arriving
+            at, self.end, more = deciding.decide_arrivals(*where, pairs, comparing, at, block_end)
             self.more += more
             arriving = rule.ARRIVED
             if at < block_end:
@@ -282,16 +275,15 @@ class Decisions:
     def commit(self) -> None:
         """Close the step, drop the rows that have left the window, and collect the stories that have ended."""
         assert self._is_open, "no step is open"
-        columns = self._columns
-        is_same = self._before.item(END) == NONE or not columns.state.item(JOURNAL)  # as most steps of one document
-        self.changes = records.NO_CHANGES if is_same else records.changes(columns, with_records=False)
+        state = self._columns.state
+        is_same = self._before.item(END) == NONE or not state.item(JOURNAL)  # as most steps of one document
+        self.changes = records.NO_CHANGES if is_same else records.changes(self._columns, with_records=False)
         self._is_open = False
         if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
             self.first = row_columns.drop(self._columns, self._rules)
             self._pages.release(self.first)
         if is_same:
             return
-        state = columns.state
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))

@@ -126,14 +126,13 @@ class TableHoldings(Holdings):
             names = dict(zip(stories[begins].tolist(), ids(rows[begins]), strict=True))
         self.follow(changes, parts, names)
 
-    def original_ids(self, originals: list[int], clusters: _Longs, ids: Callable[[list[int]], list[str]]) -> list[str]:
+    def original_ids(self, originals: _Longs, clusters: _Longs, ids: _Ids) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order. ``originals`` are their rows, ``NONE``
         where none is named, ``GONE`` for one that has left; ``clusters`` their places; ``ids`` as for ``leave``."""
-        rows = [number for number in originals if number >= 0]
-        found = ids(rows) if rows else []
-        if GONE not in originals:
+        found, rows = ids(originals), originals.tolist()
+        if GONE not in rows:
             return found
-        here, of = iter(found), zip(originals, clusters.tolist(), strict=True)
+        here, of = iter(found), zip(rows, clusters.tolist(), strict=True)
         return [self.names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
 
     def resume(self, evidence: Mapping[int, bytes], names: Mapping[int, str], records: _Longs) -> None:

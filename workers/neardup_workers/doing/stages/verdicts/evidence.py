@@ -22,7 +22,7 @@ from neardup.pairs.comparing import NO_PAIR, RESULT_FIELDS, SIMILARITY
 from neardup.pairs.pair_rule import compares_directly
 from neardup.schemes.config import Config, is_weighted
 from neardup.schemes.interface import Evidence, in_parts
-from neardup.stories.verdicts.decisions import Compare
+from neardup.stories.verdicts.deciding import Compare
 from neardup.stories.verdicts.kept import Holdings, joined_parts, parts_of
 from neardup.stories.verdicts.rule import is_document
 from neardup_workers.doing.stages.verdicts.columns import MessagesByRow

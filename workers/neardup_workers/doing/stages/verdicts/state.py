@@ -29,7 +29,8 @@ from neardup.pairs.batches import id_columns, id_hashes
 from neardup.pairs.comparing import SIMILARITY
 from neardup.schemes.interface import select_ragged
 from neardup.stories.sources.representatives import NO_RANK
-from neardup.stories.verdicts.decisions import Compare, Decisions
+from neardup.stories.verdicts.deciding import Compare
+from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.kept import KeptStories, changed
 from neardup.stories.verdicts.row_columns import GONE, NONE, Found, VerdictLimits
