@@ -25,7 +25,7 @@ PRIVATE_WORD = re.compile(rf"(?<![a-z])({'|'.join(PRIVATE_WORDS).replace(' ', '[
 # Who has names with the word "place": those that know versions of documents by their places, or letters by theirs.
 PLACES = (
     "stream/neardup/pairs/window_message.py", "stream/neardup/deduplicator.py",
-    "stream/neardup/stories/sources/ledger", "stream/neardup/stories/verdicts/",
+    "stream/neardup/stories/sources/", "stream/neardup/stories/verdicts/",
     "workers/neardup_workers/doing/audit/", "workers/neardup_workers/running/commands/batch/",
     "workers/neardup_workers/running/commands/dead.py", "workers/neardup_workers/doing/http/",
     "workers/neardup_workers/outside/options/running.py", "workers/neardup_workers/outside/outputs/",

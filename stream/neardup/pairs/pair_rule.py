@@ -193,7 +193,7 @@ def _judge(
 
 @inlined
 def judged(similarity, keys, identical, greatest):
-    """Return the similarity and the number of common keys of a candidate, as they are told."""
+    """Return the similarity and the number of common keys of a candidate, as they are reported."""
     # Contents that are equal agree in every key; some schemes have none for so small a content.
     return (1.0, max(keys, np.int32(1))) if identical else (min(similarity, greatest), keys)
 

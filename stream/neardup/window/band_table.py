@@ -90,8 +90,7 @@ class Candidates(NamedTuple):
     end: int
 
 
-# ``step.run``, or a kernel that does more.
-Run = Callable[..., tuple[int, int, int, int, int, int, int]]
+Run = Callable[..., tuple[int, int, int, int, int, int, int]]  # ``step.run``, or a kernel that does more
 _new_candidates = functools.partial(tuple.__new__, Candidates)  # a call of ``Candidates`` takes three times as long
 
 
@@ -183,8 +182,7 @@ class BandTable:
 
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
         ``end`` says where to continue. ``limits`` replace the table's limits in this call; the bounds of memory must be
-        the same. ``settled``: see ``StepOptions``. ``run`` may do more with the candidates than ``step.run``; what it
-        has done with all of them is not returned.
+        the same. ``settled``: see ``StepOptions``. ``run`` may use up the candidates.
 
         With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
@@ -202,9 +200,8 @@ class BandTable:
         left, asked, limits, at = candidates_max, -1, limits or self.limits, self.items_at(items)
         while left > 0:
             first, why, segment, found, self.oldest, self.slot_end, self.posting_end = (run or step.run)(
-                self.at(limits), at, self._room, first, probe, add, epoch, self._base, left, settled,
-                self._is_shard,
-            )  # fmt: skip
+                self.at(limits), at, self._room, first, probe, add, epoch, self._base, left, settled, self._is_shard
+            )
             if why == FINISHED:
                 break
             longest = views.demand(items, first, self.oldest < settled)[0]
@@ -264,8 +261,7 @@ class BandTable:
 
     def is_bare(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which slots have no fixed evidence, ``bool[m]``: it follows from the ragged part."""
-        bare: npt.NDArray[np.bool_] = (self.store.flags[self._slots.at(slots)] & BARE) != 0
-        return bare
+        return np.asarray((self.store.flags[self._slots.at(slots)] & BARE) != 0)
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""

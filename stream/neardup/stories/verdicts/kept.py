@@ -107,15 +107,15 @@ class TableHoldings(Holdings):
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        is_changed = len(changes.added) or len(changes.dropped) or len(changes.ended)
-        if is_changed:
+        in_table, has_less = self._in_table, len(changes.dropped) or len(changes.ended)
+        if has_less:
             for row in changes.dropped.tolist():
-                self._in_table.pop(row, None)
-            self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
-        in_table = self._in_table
+                in_table.pop(row, None)
+        if len(changes.added):
+            in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
         leaving = [row for row in range(self.first, first) if row in in_table] if first > self.first else ()
         self.first = first if first > self.first else self.first
-        if not is_changed and not leaving:
+        if not has_less and not leaving:
             return
         parts: dict[int, bytes] = {}
         names: dict[int, str] = {}
