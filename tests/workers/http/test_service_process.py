@@ -167,12 +167,14 @@ def test_responses_are_sent_without_delay():
 
 
 def test_an_address_that_is_taken_is_named():
-    """The message also names the option to change."""
+    """The message also names the option to change: a socket has no port."""
     with bound("127.0.0.1", 0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}.*choose another"):
+        with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}.*choose another --port or --host"):
             bound("127.0.0.1", port)
+    with pytest.raises(Failure, match=r"cannot listen on unix:/missing/a: .*choose another --host"):
+        bound("unix:/missing/a", 1)
 
 
 def test_settings_of_a_deployment_need_from_kafka(neardup):

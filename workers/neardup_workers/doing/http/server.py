@@ -305,7 +305,8 @@ def _bound_file(path: Path) -> socket.socket:
 
 
 def _not_free(host: str, port: int, error: OSError) -> Failure:
-    return Failure(Exit.USAGE, f"cannot listen on {host}:{port}: {error}; choose another --port or --host")
+    where, other = (host, "") if is_socket(host) else (f"{host}:{port}", "--port or ")
+    return Failure(Exit.USAGE, f"cannot listen on {where}: {error}; choose another {other}--host")
 
 
 def _listen(settings: ServeSettings, address: socket.socket) -> None:
