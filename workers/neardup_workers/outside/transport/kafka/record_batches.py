@@ -20,16 +20,14 @@ from neardup_workers.outside.transport.protocol import Headers
 _RECORD_BYTES = 5 + 5 + 5 + 1 + 10 + 5 + 5
 
 
-@dataclass
+@dataclass(slots=True)
 class PendingRecords:
     """Records of a partition that are not in a batch yet, and the order in which they were sent.
 
-    ``parts`` are key, value, and name and value of each header of every record; ``lengths`` are theirs, -1 for an
-    absent one.
+    ``parts`` are key, value, and name and value of each header of every record; some keys and values are absent.
     """
 
-    parts: list[bytes] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
+    parts: list[bytes | None] = field(default_factory=list)
     headers: list[int] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
@@ -49,12 +47,9 @@ class PendingRecords:
         headers: Headers,
     ) -> None:
         """Collect a record of ``sent_bytes``; see ``protocol.sent_bytes``."""
-        self.parts += (key or b"", value or b"")
-        self.lengths += (-1 if key is None else len(key), -1 if value is None else len(value))
+        self.parts += (key, value)
         for name, text in headers:
-            written = name.encode(errors="surrogateescape")
-            self.parts += (written, text)
-            self.lengths += (len(written), len(text))
+            self.parts += (name.encode(errors="surrogateescape"), text)
         self.headers.append(len(headers))
         self.times.append(int(time.time() * 1000) if timestamp_ms is None else timestamp_ms)
         self.order.append(order)
@@ -64,11 +59,10 @@ class PendingRecords:
 def encode(pending: PendingRecords) -> Records:
     """Return a batch of the collected records, of which there is at least one."""
     out = np.empty(pending.bytes_max, np.uint8)
-    times = np.array(pending.times, np.int64)
-    end = _write(
-        np.frombuffer(b"".join(pending.parts), np.uint8), np.array(pending.lengths, np.int64),
-        np.array(pending.headers, np.int64), times, out, HEAD_BYTES,
-    )  # fmt: skip
+    times, parts = np.array(pending.times, np.int64), pending.parts
+    lengths = np.array([-1 if part is None else len(part) for part in parts], np.int64)
+    joined = b"".join([part for part in parts if part])
+    end = _write(np.frombuffer(joined, np.uint8), lengths, np.array(pending.headers, np.int64), times, out, HEAD_BYTES)
     return Records(bytearray(out[:end]), len(times), int(times[0]), int(times.max()))
 
 
