@@ -190,7 +190,7 @@ def _divided(documents: int, given: int | None, standbys: int, load: Load) -> tu
     matchers = MATCHERS_MIN
     while True:
         shards = given or max(SHARDS_MIN, 1 << math.ceil(math.log2(2 * matchers)))
-        table = (load.table + min(matchers * SEEN_BYTES, load.table / SEEN_PART)) * SLACK
+        table = (load.table + min(matchers * SEEN_BYTES, (load.table - load.counted) / SEEN_PART)) * SLACK
         # Each table is in one matcher, and in as many others as stand by and are there.
         owned, *tables = (
             math.ceil(shards * (1 + min(wanted, there - 1)) / there)
