@@ -46,8 +46,8 @@ class Reported(Counting):
     def set(self, name: str, value: float, label: str = "") -> None:
         self._note(name, float(value), label)
 
-    def sample(self, name: str, values: Values, label: str = "") -> None:
-        self._note(name, np.asarray(values).tolist(), label)
+    def sample(self, name: str, values: Values) -> None:
+        self._note(name, np.asarray(values).tolist(), "")
 
     def forget(self, label: str = "", name: str = "") -> None:
         self._note(name, "forgotten", label)

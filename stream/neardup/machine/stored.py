@@ -64,13 +64,10 @@ _turns: Turns | None = None
 
 
 def take_turns(turns: Turns | None) -> Turns | None:
-    """Set how processes take turns.
+    """Set how processes take turns; returns what was set before.
 
     Args:
         turns: called before a file is made and afterwards; ``None`` if each process makes what it needs.
-
-    Returns:
-        What was set before.
     """
     global _turns
     before, _turns = _turns, turns

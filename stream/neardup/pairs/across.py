@@ -37,7 +37,6 @@ def matcher_across(config: Config, *, candidates: bool = False) -> Matcher:
     """Return a matcher of all collections, for batches of ``bare_batch``; ``pairs_across`` reads its slices.
 
     Args:
-        config: the settings of the signer.
         candidates: as for ``Matcher``.
 
     Raises:

@@ -232,11 +232,9 @@ def shared_of(
     """Return where m pairs share something, of the older and of the newer text; ``None`` if the scheme does not know.
 
     Args:
-        scheme: whose evidence it is.
         older: m items.
         newer: m items.
         identical: ``bool[m]``, true for equal contents, which share the whole text.
-        plan: the settings of the scheme.
     """
     if scheme.shared is None or scheme.lengths is None:
         return None

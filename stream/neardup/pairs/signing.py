@@ -113,11 +113,7 @@ class Sheet:
 
 
 class PlainReader:
-    """Reads plain documents with texts, and signs them, if they are ASCII. Threads may share one.
-
-    Args:
-        config: the settings.
-    """
+    """Reads plain documents with texts, and signs them, if they are ASCII. Threads may share one."""
 
     def __init__(self, config: Config) -> None:
         plan: Any = config.plan

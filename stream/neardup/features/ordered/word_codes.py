@@ -103,7 +103,6 @@ def word_codes(codes: CodePoints, *, historic: bool = False) -> WordCodes:
     """Return the words of each text, in order.
 
     Args:
-        codes: the normalised texts.
         historic: whether spellings of one word before about 1800 have one code.
     """
     values, starts = np.empty(codes.characters, np.uint64), np.zeros(len(codes.lengths) + 1, np.int64)

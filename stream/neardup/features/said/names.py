@@ -68,8 +68,6 @@ def names_in(held: HeldTexts, form: NormalForm, refused: Collection[int] = ()) -
     """Return the names of texts.
 
     Args:
-        held: the texts as they were given.
-        form: how texts are normalised.
         refused: positions of texts that are left out.
     """
     raw = held.raw

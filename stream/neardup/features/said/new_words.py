@@ -54,7 +54,6 @@ def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: boo
     Args:
         texts: as they were given; their first ``CHARACTERS_MAX`` code points are looked at.
         older: the word sets of the earlier texts, and where each begins (``int64[n + 1]``).
-        form: how texts are normalised.
         words: whether words count; without them only numbers do.
 
     Returns:

@@ -109,10 +109,6 @@ class NormalForm(NamedTuple):
 def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
     """Normalise a batch of texts.
 
-    Args:
-        texts: any strings.
-        form: the steps that are on.
-
     Returns:
         The columns that ``CodePoints`` describes. A text that holds a lone surrogate is marked and has length 0.
     """
@@ -125,8 +121,6 @@ def fold(texts: RawTexts, form: NormalForm, characters: int) -> CodePoints:
     """Normalise a batch of texts where they are; the caller keeps their characters.
 
     Args:
-        texts: where the characters are.
-        form: the steps that are on.
         characters: of all texts.
     """
     n = len(texts.widths)

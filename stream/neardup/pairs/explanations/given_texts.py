@@ -51,10 +51,6 @@ class GivenText(NamedTuple):
 def given_text(text: str, form: NormalForm) -> GivenText:
     """Return where the normalised code points of a text come from.
 
-    Args:
-        text: as it was given.
-        form: the steps of its normalisation.
-
     >>> given_text("Stra\\u00dfe", NormalForm()).given(4, 5)
     (4, 5)
     """

@@ -23,8 +23,6 @@ def passages(first: str, second: str, parts_max: int = PARTS_MAX) -> tuple[Passa
     """Return the passages of two texts in order: common passages, passages of the first text, passages of the second.
 
     Args:
-        first: a text.
-        second: another text.
         parts_max: the most parts of each text that are compared; the rest of a longer text is one separate passage.
 
     Returns:

@@ -64,7 +64,6 @@ class Canaries:
     """The canaries of one matcher.
 
     Args:
-        matcher: holds the window.
         every: one document in so many; 0 for none.
         seed: draws originals and edits, with that of the configuration.
         allowance: bounds the canaries by time.

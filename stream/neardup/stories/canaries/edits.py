@@ -63,7 +63,6 @@ def edited(documents: Sequence[Document], own: Evidence, config: Config, least: 
         own: their evidence.
         config: a configuration that has canaries.
         least: the least similarity of each copy.
-        draws: draws the elements.
     """
     scheme, plan = SCHEMES[config.scheme], config.plan
     values, starts = sorted_sets(*scheme.features(documents, plan).features)

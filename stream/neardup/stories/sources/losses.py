@@ -31,9 +31,6 @@ def named_losses(
     """Return the losses of a slice, in the step that matched it.
 
     Args:
-        matcher: holds the window.
-        batch: which was matched.
-        part: the slice of it.
         source_of: names the source of an item, empty for none; by default the host of its id.
     """
     losses = part.losses

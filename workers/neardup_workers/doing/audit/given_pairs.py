@@ -30,7 +30,6 @@ class Measured:
 
     Args:
         settings: reading, scheme and measure.
-        documents: all of them.
         where: what compares them, for a message.
     """
 

@@ -161,10 +161,7 @@ def check_truth(
     """Raise ``Failure`` if a run cannot be audited at its end.
 
     Args:
-        options: those of the run.
-        settings: those of the run.
         output: the file of pairs or verdicts.
-        option: the option that names it.
         others: options that exclude an audit, and whether they are given.
     """
     if output is None or descriptor_of(output) is not None:

@@ -87,7 +87,6 @@ class Neighbours:
     Args:
         sample: contents with the places of the documents that were named for each.
         settings: reading, measure and window.
-        facts: of all documents.
         has_keys: whether only documents that share a key can be similar.
         novel: whether a neighbour counts only if it has said what the document says (``neardup.pairs.comparing``).
     """

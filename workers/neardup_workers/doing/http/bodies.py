@@ -34,7 +34,6 @@ class Bodies:
     A request holds its body from the first byte to the end of its answer: ``read_body`` counts it.
 
     Args:
-        app: the application.
         bytes_max: what all requests may hold together.
     """
 

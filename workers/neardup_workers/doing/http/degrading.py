@@ -25,9 +25,7 @@ class Degrading:
     """Counts in metrics, and says in the log what has grown. Its functions may be called from any thread.
 
     Args:
-        observer: the metrics of the service.
         before: the counters of the table at the start. A replay counts most of a window as late, which it was not.
-        now: a clock in seconds that only grows.
     """
 
     def __init__(

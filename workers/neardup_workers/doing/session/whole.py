@@ -14,8 +14,6 @@ def whole(settings: Settings, paths: Sequence[str], title: str = "") -> Session:
     """Return a session that reads documents as a run does, but without reports. A first signal ends the command.
 
     Args:
-        settings: of the command.
-        paths: what is read.
         title: names the reading for who waits, who then sees its progress.
 
     Raises:

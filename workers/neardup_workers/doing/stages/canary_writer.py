@@ -38,7 +38,6 @@ class CanaryWriter:
     """The originals of one signer.
 
     Args:
-        config: the settings.
         every: one document in so many; 0 for none.
         allowance: bounds the canaries of all signers together by time.
     """

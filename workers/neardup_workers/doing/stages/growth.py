@@ -33,9 +33,6 @@ def growth_at(
     """Return how many shards there are before an offset of ``signed``.
 
     Args:
-        transport: where the log is.
-        topics: of the deployment.
-        config: of its messages.
         passed: committed offsets in ``signed``, and what is known there; at least one.
         offset: at most the end of the log.
 

@@ -91,7 +91,6 @@ def committed_start(
     Args:
         member: of the group; it commits the start.
         topic: the topic that the group subscribes.
-        partition: which of its partitions.
         start: ``earliest`` or ``latest``.
         metadata: returns the metadata of the start, for a partition and an offset.
         read: returns the bounds of what each partition reads; by default those of the partition itself.

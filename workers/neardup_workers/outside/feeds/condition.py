@@ -50,13 +50,7 @@ def listed(condition: Condition, items: Sequence[Item], now: float) -> Condition
 
 
 def state_of(condition: Condition, reported: float, now: float) -> str:
-    """Return the state of a feed, one of ``STATES``.
-
-    Args:
-        condition: as it was reported.
-        reported: when.
-        now: the time.
-    """
+    """Return the state of a feed, one of ``STATES``."""
     wait, newest, gap = condition.wait_seconds, condition.newest, condition.gap_seconds
     if condition.reason == "feed_gone":
         return "gone"

@@ -85,9 +85,7 @@ def fetch(
     """Get a resource, or post to one.
 
     Args:
-        url: its address.
         header: fields of the request, by name.
-        limits: the limits.
         body: what is posted, ``None`` to get.
         resolve: like ``socket.getaddrinfo``.
         context: how certificates are checked; by default, by those of the system.

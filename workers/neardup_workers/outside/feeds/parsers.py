@@ -28,7 +28,6 @@ class Parsers:
 
     Args:
         seconds_max: in which a feed is read: most take milliseconds, a hostile one is given up.
-        processes_max: processes at most.
     """
 
     def __init__(self, seconds_max: float, processes_max: int = PROCESSES_MAX) -> None:
@@ -42,11 +41,6 @@ class Parsers:
     def items_of(self, content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
         """Return the items of a feed in its order, or what else it is: a page that names its feed, or a reason why
         there are none (a key of ``FEED_REASONS``).
-
-        Args:
-            content: of the answer.
-            url: the address that answered.
-            content_type: the field of the answer.
         """
         process = self._free.get()
         try:

@@ -139,7 +139,6 @@ class Asking:
 
     Args:
         ask: asks a feed; returns the seconds until the next time, ``None`` for never.
-        threads_max: threads at most.
     """
 
     def __init__(self, ask: Callable[[str], float | None], threads_max: int = THREADS_MAX) -> None:

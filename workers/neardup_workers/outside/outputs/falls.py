@@ -74,7 +74,6 @@ class Falls:
         """Count n verdicts.
 
         Args:
-            verdicts: their columns.
             text: the text of a document by its position.
             names: the sources of all n, empty for none.
             mentions: whether documents of a source may be among them.

@@ -28,8 +28,6 @@ class LinesFile(OutputFile):
     """A file of lines, compressed if its name ends in ``.gz`` or ``.zst``.
 
     Args:
-        path: the name of the file.
-        what: what it holds, for messages.
         follow: write in place.
 
     Raises:

@@ -45,7 +45,6 @@ class OutputFile:
     what is open already is written behind what it holds (``/dev/stdout``, ``/dev/fd/3``).
 
     Args:
-        path: the name of the file.
         what: what it holds, for messages.
         follow: write in place.
 

@@ -59,9 +59,7 @@ def verdict_lines(
     """Yield the verdict of each entry as JSON.
 
     Args:
-        entries: of the input.
         reasons: reasons of refused entries, by index in ``entries``.
-        decided: the verdicts.
         texts: of earlier entries, to look passages up in the texts; receives the texts of these entries.
     """
     if texts is None and isinstance(entries, LineRows):

@@ -45,7 +45,6 @@ class Compiling:
     Args:
         say: gets one line when the first kernel is compiled, and then one every ten seconds while the compiler works,
             from a thread.
-        now: the clock.
     """
 
     def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:

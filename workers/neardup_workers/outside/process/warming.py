@@ -27,11 +27,7 @@ class _Undone(Exception):
 
 
 def warm(config: Config) -> None:
-    """Compile all kernels that a service calls, or load them from disk.
-
-    Args:
-        config: the settings of the service.
-    """
+    """Compile all kernels that a service calls, or load them from disk."""
     documents, scheme = samples(config), SCHEMES[config.scheme]
     dedup = Deduplicator(config, canaries_every=1)
     for _ in range(2):  # the second time unchanged versions; and enough for a look of canaries

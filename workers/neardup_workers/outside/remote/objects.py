@@ -46,11 +46,7 @@ class Seekable(io.RawIOBase):
 
 
 class RemoteFile(Seekable):
-    """An object as a file that can be read anywhere. Raises ``OSError`` if it cannot be read, as every method may.
-
-    Args:
-        address: of the object.
-    """
+    """An object as a file that can be read anywhere. Raises ``OSError`` if it cannot be read, as every method may."""
 
     def __init__(self, address: str) -> None:
         self._address, self._options = address, dict[str, Any]()

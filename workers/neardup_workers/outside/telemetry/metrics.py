@@ -312,7 +312,7 @@ class Metrics:
         with self._lock:
             self._numbers[name] = dict(values)
 
-    def sample(self, name: str, values: Values, label: str = "") -> None:
+    def sample(self, name: str, values: Values) -> None:
         """Add values to a histogram."""
         with self._lock:
             self._histograms[name].add(values)

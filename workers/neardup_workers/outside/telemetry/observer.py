@@ -52,13 +52,12 @@ class Observer(Protocol):
             values: by label value, in the unit of the metric.
         """
 
-    def sample(self, name: str, values: Values, label: str = "") -> None:
+    def sample(self, name: str, values: Values) -> None:
         """Add values to a histogram.
 
         Args:
             name: a histogram of ``METRICS``.
             values: any number of values, in the unit of the metric: a whole array costs one call.
-            label: unused; no histogram has a label.
         """
 
     def forget(self, label: str = "", name: str = "") -> None:
@@ -82,7 +81,7 @@ class Silent:
     def set_all(self, name: str, values: Mapping[str, float]) -> None:
         """Discard them."""
 
-    def sample(self, name: str, values: Values, label: str = "") -> None:
+    def sample(self, name: str, values: Values) -> None:
         """Discard them."""
 
     def forget(self, label: str = "", name: str = "") -> None:

@@ -13,7 +13,6 @@ def set_recall(observer: Observer, limits: Mapping[str, Any], canaries: Mapping[
     """Set the gauges of recall.
 
     Args:
-        observer: gets them.
         limits: what ``neardup.stories.canaries.canaries.limit_values`` returns.
         canaries: what ``values`` of ``neardup.stories.canaries.looks.Looks`` returns.
     """

@@ -86,7 +86,6 @@ def assign(
     """Return the share of each member, by the rules of the module.
 
     Args:
-        partitions: of the topic.
         owned: what each member owns now; what two of them claim is withheld from all.
         offers: what each member has said.
         instances: the lasting name of each member, which chooses between members that are alike.

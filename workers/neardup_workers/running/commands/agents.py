@@ -83,10 +83,6 @@ def asked(
 
     Args:
         url: its address, ``http://127.0.0.1:8470``; the token is that of ``NEARDUP_TOKEN``.
-        method: of HTTP.
-        path: of the request.
-        parameters: in the query.
-        body: sent as JSON.
 
     Raises:
         ToolError: the service refuses the request, or does not answer; the agent sees the sentence.

@@ -47,7 +47,6 @@ class RequestLog:
     """ASGI middleware: see the module.
 
     Args:
-        app: the application.
         level: a key of ``LEVELS``.
         stream: where lines go; standard error by default.
     """

@@ -32,13 +32,7 @@ def is_plain(scope: Scope) -> bool:
 
 
 class Direct:
-    """Answers checks; see the module.
-
-    Args:
-        answer: the endpoint.
-        access: refuses requests.
-        log: has a line for each request.
-    """
+    """Answers checks; see the module."""
 
     def __init__(self, answer: Callable[[Request], Awaitable[Response]], access: Access, log: RequestLog) -> None:
         self._answer, self._access, self._log = answer, access, log

@@ -24,9 +24,7 @@ class Recall:
 
     Args:
         counts: returns the counters of the table.
-        canaries: look at the window.
         losses: what limits cost, by hour, source and cluster.
-        observer: the metrics of the service.
     """
 
     def __init__(

@@ -28,8 +28,6 @@ def feed_of(stories: Sequence[Story], store: str, address: str, collection: str 
     """Return the feed.
 
     Args:
-        stories: what it lists, in order.
-        store: the name of the store.
         address: of the feed itself; a relative one holds behind a proxy, too.
         collection: that of all stories; its feed has an id of its own.
     """

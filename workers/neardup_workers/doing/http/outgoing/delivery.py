@@ -64,9 +64,6 @@ class Delivery:
     Args:
         reader: reads the outbox.
         call: lets the writer call a function with the keeper (``Writer.call``).
-        send: sends an event.
-        bounds: the limits.
-        observer: counts.
         now: seconds since the epoch.
     """
 

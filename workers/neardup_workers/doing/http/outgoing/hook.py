@@ -69,12 +69,7 @@ def signed(secret: bytes, id_: str, time: int, body: bytes) -> dict[str, str]:
 
 
 class Hook:
-    """Sends events to an address, over a connection that stays open.
-
-    Args:
-        url: the address.
-        secret: signs the events.
-    """
+    """Sends events to an address, over a connection that stays open."""
 
     def __init__(self, url: str, secret: bytes) -> None:
         self._url, self._secret = url, secret

@@ -75,10 +75,7 @@ class Follower:
     """The thread, and the requests that wait for verdicts.
 
     Args:
-        transport: where the topics are.
-        topics: their names.
         view: what is filled; no other thread may use it until ``stop`` returns.
-        reader: reads the view.
         window_seconds: documents older than this, behind the newest, leave the view; ``None`` keeps all.
         on_step: called with the answers of each step, on this thread.
         on_broken: called once when the thread ends by an error, which is then in ``error``.

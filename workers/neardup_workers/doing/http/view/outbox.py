@@ -54,8 +54,6 @@ class ProducerQueue:
 
     Args:
         produce: makes a producer; called again after a failure.
-        topic: the topic of documents.
-        partitions: the number of its partitions.
         expect: returns the futures of the verdicts about places (``Follower.expect``).
         forget: takes them back (``Follower.forget``).
         messages_max: maximum number of waiting messages; beyond it ``send`` raises ``Busy``.

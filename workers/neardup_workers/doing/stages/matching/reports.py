@@ -86,13 +86,7 @@ def report_tables(observer: Observer, now: float, tables: Mapping[int, ShardTabl
 
 
 class Recall:
-    """The recall of a member. The loop of the matcher counts; any thread may call ``values``.
-
-    Args:
-        config: the settings.
-        observer: gets the figures.
-        canaries: look at the shards.
-    """
+    """The recall of a member. The loop of the matcher counts; any thread may call ``values``."""
 
     def __init__(self, config: Config, observer: Observer, canaries: ShardLooks) -> None:
         self._separate, self._observer, self._canaries = config.separate, observer, canaries

@@ -41,7 +41,6 @@ class Compared:
     """The evidence of rows, and of the contents of stories; see the module.
 
     Args:
-        config: the settings.
         read: returns the message of ``signed`` at an offset; may raise the errors of a reader.
         bytes_max: of messages in memory, at most, besides one.
         observer: counts the comparisons that were not made because of the size of the evidence.

@@ -191,8 +191,6 @@ def kept_stories(
     """Return the stories with the names that decisions use: the number of a row plus ``zero``.
 
     Args:
-        found: the decided rows.
-        stories: those of the topic.
         numbers_of: returns the number of each place.
         numbers: of the decided rows, -1 for what is no document.
         zero: the place of row 0.

@@ -125,12 +125,7 @@ class Subscriber:
             return one is not None and not one.is_over
 
     def answer(self, token: str, query: Mapping[str, str]) -> str | None:
-        """Return the answer to what a hub asks or says, ``None`` if that was not asked for.
-
-        Args:
-            token: of the address that it asks.
-            query: of that address.
-        """
+        """Return the answer to what a hub asks or says, ``None`` if that was not asked for."""
         mode, challenge = query.get("hub.mode", ""), query.get("hub.challenge", "")
         is_sound = challenge.isascii() and challenge.isprintable() and 0 < len(challenge) <= _CHALLENGE_CHARACTERS_MAX
         with self._lock:
@@ -157,7 +152,6 @@ class Subscriber:
         before, counts as taken: a hub that sends it again has no later news, and those were replaced meanwhile.
 
         Args:
-            token: of the address.
             signature: ``METHOD=HEXADECIMAL``.
             kind: its content type.
             body: the feed, or what is new in it.

@@ -103,9 +103,6 @@ def decode_run(
         keys: the key of each line; ``None``: no line has one.
         fields: as for ``decode_columns``.
         titles: as for ``decode_columns``.
-
-    Returns:
-        What ``decode_columns`` returns for these lines.
     """
     names, count = _names(fields, titles), len(starts) - 1
     if names is None:

@@ -66,9 +66,6 @@ def unpack(codec: int, data: bytes, bytes_max: int) -> bytes:
         data: The complete output of the codec.
         bytes_max: The limit of the content. Memory holds at most twice as much.
 
-    Returns:
-        The unpacked bytes.
-
     Raises:
         TooLargeToUnpackError: The content is longer.
         UnknownCodecError: The number is not a codec.

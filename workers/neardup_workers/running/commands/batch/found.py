@@ -61,10 +61,6 @@ class Found:
     """The pairs of a corpus in files of a folder: ``find`` them, then read ``pairs``.
 
     Args:
-        folder: where the files are made.
-        rows: the documents.
-        config: the settings of the matcher.
-        limits: the bounds of its table.
         candidates: find candidates below the least score too.
         leads: find what leads to stories too (``neardup.pairs.comparing``): it is below the least score.
     """

@@ -51,10 +51,7 @@ def ranked_rows(
 
     Args:
         pairs: of the contents, sealed.
-        rows: the documents.
-        times: their effective times.
         window: in microseconds.
-        k: how many neighbours.
     """
     newest = _newest(pairs.contents, rows)
     for first, end in spans(rows.count):

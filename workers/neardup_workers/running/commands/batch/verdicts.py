@@ -233,11 +233,8 @@ def decide(
     """Return the verdicts of all rows, by row; ``originals`` are rows.
 
     Args:
-        links: the pairs of the corpus.
-        rows: its documents.
         order: a list of all rows, in the order of decisions.
         places: the places of the rows, ``int64[n]``.
-        limits: the window.
         compare: compares rows directly, as ``Matcher.compared`` does; without it only pairs count.
     """
     count = len(order)

@@ -35,7 +35,6 @@ def listening(addresses: Sequence[str], subscriber: Subscriber, bytes_max: int) 
 
     Args:
         addresses: the setting ``websub``.
-        subscriber: knows the subscriptions.
         bytes_max: of what a hub pushes at once.
 
     Raises:
@@ -81,12 +80,7 @@ def _bound(addresses: Sequence[str]) -> socket.socket:
 
 
 def application(subscriber: Subscriber, bytes_max: int) -> Starlette:
-    """Return the application that hubs reach.
-
-    Args:
-        subscriber: knows the subscriptions.
-        bytes_max: of what a hub pushes at once.
-    """
+    """Return the application that hubs reach."""
     held = 0  # bytes of bodies that are not whole
 
     async def body_of(request: Request) -> bytes | None:

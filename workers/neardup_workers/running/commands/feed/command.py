@@ -299,7 +299,6 @@ def page_text(
     """Return the text of the page at an address, or why it has none.
 
     Args:
-        url: the address.
         get: gets a resource: address and header fields -> the answer; raises ``FetchError``.
         extraction: extracts the text.
         allows: whether the site lets robots ask for an address.

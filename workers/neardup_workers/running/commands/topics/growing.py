@@ -67,10 +67,8 @@ def grow(
     """Divide the documents that come next among more shards.
 
     Args:
-        stream: which.
         producer: makes the one that writes the control row; two of them fence each other.
         set_partitions: gives ``links`` so many partitions.
-        shards: how many.
         sleep: waits for so many seconds.
 
     Raises:

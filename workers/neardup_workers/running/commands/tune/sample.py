@@ -33,11 +33,6 @@ _LENGTHS_AROUND = 2
 def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
     """Print the advice of a sample.
 
-    Args:
-        settings: reading, scheme and shingles.
-        paths: the sample.
-        as_json: print one JSON object.
-
     Raises:
         Failure: a path cannot be read.
         ConfigError: there is no text.

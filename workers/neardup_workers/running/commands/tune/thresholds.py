@@ -35,12 +35,7 @@ class Around(NamedTuple):
 
 
 class Compared(Measured):
-    """The documents of a sample that are compared, by what they are named.
-
-    Args:
-        settings: reading, scheme and measure.
-        documents: the sample.
-    """
+    """The documents of a sample that are compared, by what they are named."""
 
     def __init__(self, settings: Settings, documents: Sequence[Document]) -> None:
         super().__init__(settings, documents, "tune, which compares a sample")
