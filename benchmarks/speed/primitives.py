@@ -27,7 +27,7 @@ from neardup.pairs.json_lines import Fields
 from neardup.schemes.signatures import banding, one_permutation
 from neardup.schemes.signatures.stored_sets import merged
 from neardup_textbook.signatures import hyperplanes
-from neardup_textbook.vectors import packed_bits, pairwise
+from neardup_textbook.vectors import packed_bits
 from neardup_workers.outside.readers.json.columns import decode_columns
 
 SEED = 12
@@ -35,8 +35,6 @@ _TURNS, _REPEATS = 3, 15
 Run = Callable[[], object]
 # Primitive -> the workload whose kernels call it most.
 WORKLOADS = {
-    "above_zero": "planes",
-    "absolute_differences": "manhattan",
     "bit_count": "bits",
     "changes": "words",
     "common_longs": "sets",
@@ -51,13 +49,10 @@ WORKLOADS = {
     "mask_of_breaks": "json",
     "mask_of_line": "table",
     "prefetch": "table",
-    "products": "dot",
     "put_escapes": "escapes",
     "put_tile": "planes",
     "put_word": "planes",
     "running_sums": "words",
-    "squared_differences": "euclidean",
-    "squares_and_products": "cosine",
     "widen": "ascii",
     "word_at": "bits",
     "word_from": "keys",
@@ -115,11 +110,6 @@ def _folded(text: str) -> Run:
     return lambda: code_points([text * 20] * 500, form)
 
 
-def _rows(measure: Callable[..., object]) -> Run:
-    a, b = np.random.default_rng(SEED).normal(size=(2, 20_000, 256)).astype(np.float32)
-    return lambda: measure(a, b)
-
-
 def _planes() -> Run:
     vectors = np.random.default_rng(SEED).normal(size=(2000, 256)).astype(np.float32)
     return lambda: hyperplanes.sign(vectors, 16, 16, SEED)
@@ -153,14 +143,10 @@ def _table() -> Run:
 RUNS: Mapping[str, Callable[[], Run]] = {
     "ascii": lambda: _utf8(_PLAIN * 10_000),
     "bits": lambda: _sketches(packed_bits.agreement, 16, 64),
-    "cosine": lambda: _rows(pairwise.cosine),
-    "dot": lambda: _rows(pairwise.dot),
     "escapes": lambda: _lines(escaped=True),
-    "euclidean": lambda: _rows(pairwise.euclidean),
     "folded": lambda: _folded(_PLAIN),
     "json": lambda: _lines(escaped=False),
     "keys": lambda: _sketches(banding.keys, 16, SEED),
-    "manhattan": lambda: _rows(pairwise.manhattan),
     "planes": _planes,
     "rows": _one_permutation,
     "sets": _sets,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.code import F32, I1, I8, I32, I64, Code, Value, primitive, types, vector
+from neardup.machine.code import I1, I8, I32, I64, Code, Value, primitive, types, vector
 
 # Numbers that ``mask_below``, ``mask_between`` and ``mask_of_breaks`` compare.
 MASK_BITS = 64
-# Entries of a cache line, which ``mask_of_line`` compares, and numbers of ``above_zero``.
+# Entries of a cache line, which ``mask_of_line`` compares.
 LINE = 8
 _ONE, _NONE = np.uint64(1), np.uint64(MASK_BITS)
 _U32, _LOW32 = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -107,18 +107,3 @@ def mask_of_line(entries, line, tag, base, alive):
         masks |= np.uint64(entry == np.uint64(0)) << np.uint64(i + 8)
         masks |= np.uint64(((entry - base) & _LOW32) >= alive) << np.uint64(i + 16)
     return masks
-
-
-def _above_zero(code: Code, numbers: Value, start: Value) -> Value:
-    kind = vector(F32, LINE)
-    above = code.builder.fcmp_ordered(">", code.load(numbers, start, kind), code.full(kind, None))
-    return code.builder.bitcast(above, I8)
-
-
-@primitive(_above_zero, types.uint8)
-def above_zero(numbers, start):
-    """Which of ``numbers[start:start + 8]`` (``float32``) are above zero, as the bits of a ``uint8``, lowest first."""
-    mask = 0
-    for i in range(LINE):
-        mask |= (numbers[start + i] > 0) << i
-    return np.uint8(mask)

@@ -143,13 +143,6 @@ def escapes(rng: Rng) -> Case:
     return Case({"data": np.frombuffer(data, np.uint8).copy(), "index": index, **out, **bits}, written(kept), is_real)
 
 
-def rows(rng: Rng) -> Case:
-    x, y = (rng.normal(size=(2, rng.integers(0, 40))) * 10.0 ** rng.integers(-9, 9)).astype(
-        rng.choice([np.float32, np.float64])
-    )
-    return Case({"x": x, "y": y})
-
-
 def tile(rng: Rng) -> Case:
     """Whole numbers, whose sums are exact in any order; or any, whose sums must round as those of the instructions."""
     is_whole = bool(rng.integers(2))
@@ -199,9 +192,6 @@ CASES: dict[str, Callable[[Rng], Case]] = {
         {"data": rng.choice(np.frombuffer(b'\0\x1f !"#[\\]a\xff', np.uint8), 80), "index": below(rng, 16)}
     ),
     "mask_of_line": line_of_heads,
-    "above_zero": lambda rng: Case(
-        {"numbers": rng.choice(np.array([-1, 0, -0.0, 1e-40, 2, -3], np.float32), 20), "start": below(rng, 12)}
-    ),
     "copy_bits": lambda rng: Case(
         {
             "data": rng.integers(0, 1 << 32, 80).astype(np.uint32), "index": below(rng, 16),
@@ -226,7 +216,6 @@ CASES: dict[str, Callable[[Rng], Case]] = {
         written(16),
     ),
     "put_escapes": escapes,
-    **dict.fromkeys(("products", "squares_and_products", "squared_differences", "absolute_differences"), rows),
     "put_tile": tile,
     "prefetch": lambda rng: Case({"array": octets(rng, 40), "index": below(rng, 40)}),
     "string_parts": string,
@@ -241,7 +230,6 @@ CASES: dict[str, Callable[[Rng], Case]] = {
 def of_line(name: str, arguments: dict[str, Any]) -> Any:
     """What the line of Python on the page gives."""
     known = {"np": np, "re": re, "ctypes": ctypes, "tile_vectors": tile_vectors}
-    known["products"] = lambda x, y: of_line("products", {"x": x, "y": y})
     numbers = {key: value.item() if isinstance(value, np.generic) else value for key, value in arguments.items()}
     return eval(LINES[name][0], known | numbers)
 

@@ -18,7 +18,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.bits import above_zero
 from neardup.machine.compile import kernel
 from neardup_textbook.vectors import draws, packed_bits, pairwise, projections
 from neardup_textbook.vectors.vector_input import largest
@@ -143,5 +142,7 @@ def _sign(vectors, panels, bands, rows, edge, sums, bits, room, out):
         projections.project_block(vectors, first, count, panels, edge, sums)
         for i in range(count):
             for byte in range(size):
-                bits[byte] = above_zero(sums[i], byte * 8)
+                bits[byte] = 0
+                for bit in range(8):
+                    bits[byte] |= (sums[i, byte * 8 + bit] > 0) << bit
             packed_bits.spread_bands(bits, bands, rows, room, out[first + i])

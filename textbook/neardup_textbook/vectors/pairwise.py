@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
-from neardup.machine.sums import absolute_differences, products, squared_differences, squares_and_products
 
 Vectors = npt.NDArray[Any]  # float32 or float64
 Floats = npt.NDArray[np.float64]
@@ -90,23 +89,17 @@ def hamming(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]) -> Floats:
 
 @inlined
 def _dot(x, y):
-    """The sum of products; the components after the last whole four go to the first partial sum."""
-    s0, s1, s2, s3 = products(x, y)
-    for j in range(len(x) & ~3, len(x)):
+    """The sum of products. Term j goes to partial sum j % 4, and those after the last whole four to the first one."""
+    s0 = s1 = s2 = s3 = 0.0
+    whole = len(x) & ~3
+    for j in range(0, whole, 4):
+        s0 += np.float64(x[j]) * np.float64(y[j])
+        s1 += np.float64(x[j + 1]) * np.float64(y[j + 1])
+        s2 += np.float64(x[j + 2]) * np.float64(y[j + 2])
+        s3 += np.float64(x[j + 3]) * np.float64(y[j + 3])
+    for j in range(whole, len(x)):
         s0 += np.float64(x[j]) * np.float64(y[j])
     return (s0 + s1) + (s2 + s3)
-
-
-@inlined
-def _three_dots(x, y):
-    """``_dot`` of x and x, y and y, x and y, to the bit."""
-    a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3 = squares_and_products(x, y)
-    for j in range(len(x) & ~3, len(x)):
-        u, v = np.float64(x[j]), np.float64(y[j])
-        a0 += u * u
-        b0 += v * v
-        c0 += u * v
-    return (a0 + a1) + (a2 + a3), (b0 + b1) + (b2 + b3), (c0 + c1) + (c2 + c3)
 
 
 def _laid_out(vectors: Vectors) -> Vectors:
@@ -123,7 +116,7 @@ def _dot_rows(a, b, out):
 @kernel("const f32[,], const f32[,], f64[]", "const f32[,], const f64[,], f64[]", "const f64[,], const f64[,], f64[]")
 def _cosine_rows(a, b, out):
     for i in range(len(out)):
-        square_a, square_b, product = _three_dots(a[i], b[i])
+        square_a, square_b, product = _dot(a[i], a[i]), _dot(b[i], b[i]), _dot(a[i], b[i])
         # The root of the product, not the product of the roots: for equal rows it is their dot product to the bit.
         lengths = np.sqrt(square_a * square_b)
         out[i] = min(max(product / lengths, -1.0), 1.0) if lengths > 0.0 else 0.0
@@ -149,10 +142,15 @@ def _angle_rows(a, b, out):
 def _euclidean_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
-        s0, s1, s2, s3 = squared_differences(x, y)
-        for j in range(len(x) & ~3, len(x)):
-            d0 = np.float64(x[j]) - y[j]
-            s0 += d0 * d0
+        s0 = s1 = s2 = s3 = 0.0
+        whole = len(x) & ~3
+        for j in range(0, whole, 4):
+            s0 += (np.float64(x[j]) - np.float64(y[j])) ** 2
+            s1 += (np.float64(x[j + 1]) - np.float64(y[j + 1])) ** 2
+            s2 += (np.float64(x[j + 2]) - np.float64(y[j + 2])) ** 2
+            s3 += (np.float64(x[j + 3]) - np.float64(y[j + 3])) ** 2
+        for j in range(whole, len(x)):
+            s0 += (np.float64(x[j]) - np.float64(y[j])) ** 2
         out[i] = np.sqrt((s0 + s1) + (s2 + s3))
 
 
@@ -160,7 +158,13 @@ def _euclidean_rows(a, b, out):
 def _manhattan_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
-        s0, s1, s2, s3 = absolute_differences(x, y)
-        for j in range(len(x) & ~3, len(x)):
-            s0 += abs(np.float64(x[j]) - y[j])
+        s0 = s1 = s2 = s3 = 0.0
+        whole = len(x) & ~3
+        for j in range(0, whole, 4):
+            s0 += abs(np.float64(x[j]) - np.float64(y[j]))
+            s1 += abs(np.float64(x[j + 1]) - np.float64(y[j + 1]))
+            s2 += abs(np.float64(x[j + 2]) - np.float64(y[j + 2]))
+            s3 += abs(np.float64(x[j + 3]) - np.float64(y[j + 3]))
+        for j in range(whole, len(x)):
+            s0 += abs(np.float64(x[j]) - np.float64(y[j]))
         out[i] = (s0 + s1) + (s2 + s3)
