@@ -46,11 +46,12 @@ def _decisions(decided: Decided, rows: Sequence[int]) -> Iterator[VerdictValues]
     new = {n: decided.new[row] for n, row in enumerate(rows) if row in decided.new} if decided.new else NOTHING_NEW
     lists = values_of(decided.verdicts.select(np.array(rows, np.int64)), decided.ids, new)
     columns = {
-        field.name: map(_AS_SHOWN[field.kind], found) if field.kind in _AS_SHOWN else found
+        field.name: list(map(_AS_SHOWN[field.kind], found)) if field.kind in _AS_SHOWN else found
         for field, found in zip(FIELDS, lists, strict=True)
     }
-    for found in zip(*(columns[name] for name in _ORDER), strict=True):
-        yield dict(zip(_ORDER, found, strict=True))
+    shown = [name for name in _ORDER if columns[name].count(None) < len(rows)]  # most are empty
+    for found in zip(*(columns[name] for name in shown), strict=True):
+        yield dict(zip(shown, found, strict=True))
 
 
 def verdict_lines(
