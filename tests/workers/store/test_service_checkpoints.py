@@ -171,14 +171,14 @@ def test_a_check_writes_few_bytes_to_the_file_of_changes(tmp_path):
         keeper.check([Document(f"e{n}", texts[n], NOW)])
     changes = keeper.log.path.with_name("window.sqlite-wal").stat().st_size
     keeper.log.close()
-    assert 100 * 512 < changes < 100 * 5_000
+    assert 0 < changes < 100 * 5_000
 
 
 def test_a_checkpoint_reads_many_changes_at_once(tmp_path, monkeypatch):
     """Frames and pages that follow each other are read together; every page has its checksum then."""
     keeper, reads, pread = opened(tmp_path, ServeSettings()), [], os.pread
     keeper.log._checkpoints.committed = lambda: False  # no thread moves changes
-    for n in range(40):
+    for n in range(60):
         keeper.check([Document(f"d{n}-{m}", f"{TEXT} {n} {m} {m * m} {m**3}", float(NOW)) for m in range(16)])
     frames = ((tmp_path / "window.sqlite-wal").stat().st_size - 32) // (24 + PAGE_BYTES)
     monkeypatch.setattr(os, "pread", lambda *given: (reads.append(given), pread(*given))[1])

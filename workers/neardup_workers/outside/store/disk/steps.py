@@ -2,7 +2,7 @@
 
 Theory of operation. A COMMIT of SQLite writes each page that it changes, of eight trees for one document. So a step
 that only writes is *recorded*: its statements, with their values, are one record of ``window.steps``, and the step is
-durable. They run later, up to some dozen steps in one transaction: when a step reads, when somebody reads, when the
+durable. They run later, up to 64 documents in one transaction: when a step reads, when somebody reads, when the
 file has no room, and after a second. ``steps`` of ``meta`` says how many records the database has. When it has all, the
 next record begins at the start of the file, which has a constant size: a record needs no new room on the disk.
 
