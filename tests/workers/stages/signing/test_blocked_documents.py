@@ -1,6 +1,8 @@
 """A signer with a block list, started as its process starts it, on a cluster in memory."""
 
 import json
+import random
+from string import ascii_lowercase
 
 import pytest
 from shell_harness import TEXT, Bench
@@ -41,3 +43,16 @@ def test_a_damaged_list_ends_the_signer_before_it_signs(tmp_path):
         bench.sign(1, blocked=str(path))
     assert failure.value.code == Exit.USAGE
     assert bench.metrics["sign"].value("documents") == 0
+
+
+def test_a_text_whose_evidence_no_message_can_hold_is_a_dead_letter():
+    """Exact evidence of a text may be eight times as long as the text. The signer goes on."""
+    bench = Bench(verify="exact", threshold=0.45)
+    bench.cluster.record_bytes_max = bench.settings.client.request_bytes_max - 256  # as the producer on Kafka
+    large = "".join(random.Random(1).choices(ascii_lowercase, k=150_000))
+    bench.add(("a", TEXT), ("large", large), ("b", OWN))
+    bench.sign(1)
+    letters = [json.loads(record.value) for record in bench.cluster.records(bench.names.topics.dead)]
+    assert [letter["reason"] for letter in letters] == ["evidence_too_large"]
+    assert bench.metrics["sign"].value("documents") == 2
+    assert bench.has_taken_all("sign")

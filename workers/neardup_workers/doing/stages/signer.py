@@ -18,7 +18,7 @@ from neardup.documents.chunks import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import ID_BYTES_MAX, stored_id
 from neardup.errors import Reason
-from neardup.pairs.batches import accepted_of, references_of
+from neardup.pairs.batches import accepted_of, references_of, sizes_of
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.signing import Signed, Signer
 from neardup.schemes.config import Config
@@ -33,7 +33,7 @@ from neardup_workers.doing.stages.step_rows import StepRows, is_any_judged, judg
 from neardup_workers.outside.readers.json.columns import decode_columns
 from neardup_workers.outside.readers.json.values import ValueReader
 from neardup_workers.outside.settings.kafka import LIMITS
-from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
+from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList, refuse_rows
 from neardup_workers.outside.telemetry.observer import SILENT, Observer, stage
 from neardup_workers.outside.topics.messages import (
     DEAD_KEY_BYTES_MAX,
@@ -47,10 +47,9 @@ from neardup_workers.outside.topics.shown import columns_shown, encode_shown, se
 from neardup_workers.outside.topics.signed import PARTITION, encode_signed
 from neardup_workers.outside.transport.protocol import UNBOUNDED, Message, Record, sent_bytes
 
-# Columns are signed in chunks of about this many bytes. A call costs about 100 microseconds: 4 kB take 7.1 microseconds
-# to decode and sign, 8.0 with half of it.
+# Columns are signed in chunks of about so many bytes: 4 kB take 7.1 microseconds to decode and sign, 8.0 with half.
 _CHUNK_BYTES = CHUNK_CHARACTERS
-_MILLISECONDS = 1e3
+_MILLISECONDS, _ROOM_BYTES = 1e3, 80 << 10  # and the room of a message for canaries, sources and titles
 
 
 class SignPlan(NamedTuple):
@@ -204,8 +203,7 @@ class _Step:
         )  # fmt: skip
 
     def decode(self) -> None:
-        """Read the records in order: those of a chunk as columns, or one by one if some are not of the usual form."""
-        # A chunk has about as many bytes, or as many records, as are signed at once.
+        """Read the records in order: those signed at once as columns, or one by one where some have another form."""
         values = [record.value or b"" for record in self._read]
         sizes = np.fromiter(map(len, values), np.int64, len(values))
         bounds, ends, chunk_bytes = [0], np.cumsum(sizes), _CHUNK_BYTES * bytes_of_utf8_byte(values)
@@ -301,6 +299,8 @@ class _Step:
     def _sign(self, chunk: _Chunk) -> None:
         """Wait for the signed documents of a chunk, and add their rows; refuse the others."""
         signed = self._plan.blocked.refuse(chunk.signed())
+        is_large = sizes_of(signed.batch) > self._plan.document_bytes_max - _ROOM_BYTES
+        signed = refuse_rows(signed, is_large, "evidence_too_large")
         accepted = np.ones(len(chunk.rows), np.bool_)
         for refusal in signed.refusals:
             row = chunk.rows[refusal.position]

@@ -42,15 +42,7 @@ class BlockList:
             return signed
         is_blocked = np.isin(batch.contents[:, CONTENT_HALF], self._contents)
         is_blocked |= np.isin(id_hashes(batch.ids, batch.id_starts), self._ids)
-        rows = np.flatnonzero(is_blocked)
-        if not len(rows):
-            return signed
-        positions = np.delete(
-            np.arange(batch.size + len(signed.refusals)), [refusal.position for refusal in signed.refusals]
-        )  # fmt: skip
-        refusals = map(Refusal, positions[rows].tolist(), batch.ids_at(rows), ["blocked"] * len(rows))
-        left = select(batch, np.flatnonzero(~is_blocked))
-        return signed._replace(batch=left, refusals=sorted([*signed.refusals, *refusals]))
+        return refuse_rows(signed, is_blocked, "blocked")
 
     def append(self, id_: str, contents: npt.NDArray[np.uint64], collection: str | None = None) -> None:
         """Add an id of a collection and content hashes. They are on the disk when this returns, also after a loss of
@@ -66,6 +58,19 @@ class BlockList:
         if lines:
             _append(self.path, "".join(json.dumps(line) + "\n" for line in lines).encode())
         self._ids, self._contents = np.union1d(self._ids, new_id), np.union1d(self._contents, new)
+
+
+def refuse_rows(signed: Signed, is_refused: npt.NDArray[np.bool_], reason: str) -> Signed:
+    """Return signed documents with some rows of their batch among the refusals."""
+    batch, rows = signed.batch, np.flatnonzero(is_refused)
+    if not len(rows):
+        return signed
+    positions = np.delete(
+        np.arange(batch.size + len(signed.refusals)), [refusal.position for refusal in signed.refusals]
+    )  # fmt: skip
+    refusals = map(Refusal, positions[rows].tolist(), batch.ids_at(rows), [reason] * len(rows))
+    left = select(batch, np.flatnonzero(~is_refused))
+    return signed._replace(batch=left, refusals=sorted([*signed.refusals, *refusals]))
 
 
 def read_block_list(path: str | None, *, create: bool = False) -> BlockList:
