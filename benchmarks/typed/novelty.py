@@ -34,12 +34,7 @@ _WANTED = {"wire": (0.97, 0.88), "blurbs": (0.97, 0.88), "cut copies": (0.95, 0.
 _COMPANIES: dict[Size, int] = {"smoke": 20, "default": 200, "large": 200}
 _REPRINTS: dict[Size, int] = {"smoke": 5, "default": 100, "large": 100}
 _NOTICES: dict[Size, int] = {"smoke": 500, "default": 20_000, "large": 100_000}
-_CUTS = {
-    "the first half": (0, 1 / 2),
-    "the first third": (0, 1 / 3),
-    "the middle third": (1 / 3, 2 / 3),
-    "the first quarter": (0, 1 / 4),
-}
+_CUTS = {"the first half": (0, 1 / 2), "the first third": (0, 1 / 3), "the middle third": (1 / 3, 2 / 3)}
 _CUT_CHARACTERS_MIN = 600  # a third of a shorter report is a line
 _CUT_EVERY: dict[Size, int] = {"smoke": 20, "default": 10, "large": 1}
 _MONTH_SECONDS = 30 * 24 * 3600

@@ -121,7 +121,6 @@ def table_limits(config: Config, scheme: AnyScheme) -> Limits:
         by_content=scheme.by_content,
         admit_ratio=config.threshold,
         counted=scheme.has_payloads,
-        first_keys=scheme.first_keys(config.plan) or NO_LIMIT,
     )
 
 

@@ -1,8 +1,6 @@
 """The words and numbers of texts as evidence, where ``novelty`` asks for them.
 
-They are the first section of the ragged part, which begins with its length in bytes. With ``words``, a text and a part
-of it meet in their *runs*: ``_RUN_WORDS`` words in a row of those that a set holds in the order in which they come
-first, without the short ones. One run in four is a key, by its hash.
+They are the first section of the ragged part, which begins with its length in bytes.
 """
 
 from __future__ import annotations
@@ -15,35 +13,12 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.features.said.comparing_sets import letters_at, numbers_of, said_parts
+from neardup.features.said.comparing_sets import numbers_of, said_parts
 from neardup.features.said.names import names_in
-from neardup.features.said.word_sets import (
-    HEADER_UNITS,
-    NO_WORDS,
-    NUMBERS_UNIT,
-    WORDS_UNIT,
-    repeats_of,
-    word_sets,
-)
+from neardup.features.said.word_sets import NO_WORDS, word_sets
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold
 from neardup.features.texts.reading import HeldTexts
-from neardup.machine.compile import inner, kernel
-from neardup.machine.kernels.hashing import mix64
-from neardup.schemes.interface import (
-    NO_PAYLOADS,
-    Evidence,
-    Keys,
-    Said,
-    Signing,
-    ragged_evidence,
-    ragged_values,
-    with_first,
-)
-from neardup.schemes.signatures.banding import band_seeds, put_keys
-
-# Words of a run, letters of each at least, and how many runs have one key. Of parts of the reports of a wire that are a
-# third (a quarter) as long .93 to 1 (.88 to .98) share a key with the whole; a report of 90 words has 13.
-RUN_RULE = _RUN_WORDS, _LETTERS_MIN, _RUNS_A_KEY = 3, 4, 4
+from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
 
 
 class TextPlan(Protocol):
@@ -126,47 +101,3 @@ def said(newer: Evidence, older: Evidence, plan: TextPlan) -> Said | None:
         return None
     sets = ragged_values(newer, np.uint32)
     return Said(*said_parts(sets, ragged_values(older, np.uint32)), numbers_of(sets))
-
-
-def keys_with_runs(evidence: Evidence, bands: int, seed: int) -> Keys:
-    """Return a key for each band of the sketches, and behind them those of the runs of words."""
-    units, starts = ragged_values(evidence, np.uint32)
-    seeds, n = band_seeds(bands + 1, seed), len(evidence.fixed)
-    words = int(units[starts[:-1][np.diff(starts) > 0] + WORDS_UNIT].sum(dtype=np.int64))
-    out, ends = np.empty(n * bands + words, np.uint64), np.empty(n + 1, np.int64)
-    count = _keys_with_runs(np.ascontiguousarray(evidence.fixed), seeds, units, starts, out, ends)
-    return Keys(out[:count], ends, NO_PAYLOADS)
-
-
-@kernel("const u8[,], u64[], const u32[], const i64[], u64[], i64[]", direct=True)
-def _keys_with_runs(sketches, seeds, units, starts, out, ends):
-    at, bands = np.int64(0), len(seeds) - 1
-    ends[0] = at
-    for i in range(len(sketches)):
-        put_keys(sketches[i], seeds[:bands], out[at : at + bands])
-        at += bands
-        if starts[i] < starts[i + 1]:
-            at = _put_runs(units, starts[i], seeds[bands], out, at)
-        ends[i + 1] = at
-    return at
-
-
-@inner
-def _put_runs(units, begin, seed, out, at):
-    """Write the keys of the runs of the set that begins at ``begin``; return where they end."""
-    words, numbers = np.int64(units[begin + WORDS_UNIT]), np.int64(units[begin + NUMBERS_UNIT])
-    repeats, names = repeats_of(units, begin)
-    first = begin + HEADER_UNITS
-    classes = first + words + numbers + repeats + names
-    before, last, count = np.uint64(0), np.uint64(0), 0
-    for n in range(words):
-        if letters_at(units, classes, n) < _LETTERS_MIN:
-            continue
-        word = np.uint64(units[first + n])
-        count += 1
-        run = mix64(mix64(before ^ seed) ^ last << np.uint64(32) ^ word)
-        if count >= _RUN_WORDS and run % np.uint64(_RUNS_A_KEY) == 0:
-            out[at] = mix64(run)
-            at += 1
-        before, last = last, word
-    return at

@@ -98,8 +98,7 @@ class Limits(NamedTuple):
     the copies of a content that are read to find an eligible one. ``by_content``: copies are looked up by
     content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
     with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
-    as two payloads demand (``common_min``). ``first_keys``: of a bucket of a further key, only a few newest candidates
-    are read, and what they leave out does not count.
+    as two payloads demand (``common_min``).
     """
 
     window: int
@@ -113,7 +112,6 @@ class Limits(NamedTuple):
     admit_ratio: float
     ranking: bool = False
     counted: bool = False
-    first_keys: int = 1 << 62
 
 
 def count_missed(state: npt.NDArray[np.int64], missed: npt.NDArray[np.float64], lone: int) -> None:

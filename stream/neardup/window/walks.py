@@ -56,8 +56,6 @@ from neardup.window.chains import (
 from neardup.window.counters import CANDIDATES, CUTS, UNCOMPARED
 from neardup.window.heads import NONE
 
-# Candidates of a bucket by a key behind the first ones (``Limits.first_keys``).
-FEW = 8
 # What a walk does with a posting: it considers it, passes it, or passes it and takes it out of the bucket. A posting
 # that is only passed belongs to a content or an id whose key shares the chain.
 _SHOWN, _PASSED, _UNLINKED = range(3)
@@ -91,7 +89,6 @@ def walk(store, limits, items, item, top, options, work):
     begun, old = found.length[0], min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
     newest, end = limits.bucket_candidates - old, begun + limits.probe_candidates - old
-    few = KEYS + limits.first_keys
     for j in range(KEYS, item.keys):
         posting = scratch.current[j] = scratch.targets[j]
         if found.length[0] - begun == limits.probe_candidates:
@@ -110,13 +107,13 @@ def walk(store, limits, items, item, top, options, work):
                     scratch.targets[j] = posting
                 newer = posting
                 if not hidden:
-                    if visited >= (newest if j < few else FEW) or found.length[0] >= end:
+                    if visited >= newest or found.length[0] >= end:
                         break
                     visited += 1
                     consider(store, limits, items, item, j, posting, slot, options, work)
             posting = following
         scratch.current[j] = posting
-        if posting == NONE or j >= few:
+        if posting == NONE:
             continue
         count, read, is_cut = find_oldest(store, limits, items, item, j, posting, top, old, further, options, work)
         further -= max(read - old, 0)
@@ -260,7 +257,7 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
     """
     epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
     count, shown = 0, UNCOMPARED_READ
-    for j in range(KEYS, min(item.keys, KEYS + limits.first_keys)):
+    for j in range(KEYS, item.keys):
         posting, row_end, before = work.scratch.current[j], min(shown, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
         rest = work.scratch.rests[j % len(work.scratch.rests)]
         undone, at, newer = work.journal.counts[UNDONE], NONE, NONE

@@ -42,7 +42,6 @@ def random_limits(rng: random.Random) -> Limits:
         copies=rng.choice([1, 3, NO_LIMIT, NO_LIMIT]),
         by_content=rng.random() < 0.8,
         admit_ratio=rng.choice([0.0, 0.5]),
-        first_keys=rng.choice([0, 2, NO_LIMIT]),
     )
 
 
@@ -62,11 +61,9 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
     rng = random.Random(seed)
     limits = random_limits(rng)
     if one_key_space:
-        limits = limits._replace(
-            bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT, copies=NO_LIMIT, first_keys=NO_LIMIT
-        )
+        limits = limits._replace(bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT, copies=NO_LIMIT)
     world = World(rng, one_key_space)
-    hidden_may_remain = min(limits.bucket_candidates, limits.probe_candidates, limits.first_keys) != NO_LIMIT
+    hidden_may_remain = min(limits.bucket_candidates, limits.probe_candidates) != NO_LIMIT
     slot_end = state.get(SLOT_END, 0)
     model = Model(limits, slot_end, ragged=rng.random() < 0.5)
     table = BandTable(8, limits)

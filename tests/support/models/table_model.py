@@ -20,7 +20,6 @@ from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Ca
 from neardup.window.chains import SUPERSEDED
 from neardup.window.counters import BYTE_END, LINK_END, OLDEST, POSTING_END, SLOT_END
 from neardup.window.heads import NONE, locate
-from neardup.window.walks import FEW
 
 _first_posting, _slot_of = from_python(chains.first_posting), from_python(chains.slot_of)
 _slot_index, _locate, _link_at = map(from_python, (chains.slot_index, locate, chains.link_at))
@@ -224,17 +223,19 @@ class Model:
         seen: set[int] = set()
         limits = self.limits
         old, cuts = min(limits.bucket_candidates // 4, limits.probe_candidates // 4, 64), self.counts["cuts"]
-        for number, key in enumerate(x.keys[2:]):
+        for key in x.keys[2:]:
             bucket = [e for e in reversed(self.live) if key in e.item.held]
             standing = [e for e in bucket if not e.superseded and e is not top]
             if len(found) == limits.probe_candidates:
                 continue
-            newest, is_first = 0, number < limits.first_keys
-            most = min(len(standing), limits.bucket_candidates - old if is_first else FEW)
-            while newest < most and len(found) < limits.probe_candidates - old:
+            newest = 0
+            while (
+                newest < min(len(standing), limits.bucket_candidates - old)
+                and len(found) < limits.probe_candidates - old
+            ):
                 self._consider(x, time, key, standing[newest], found, seen)
                 newest += 1
-            rest = standing[newest:] if is_first else []
+            rest = standing[newest:]
             if old:
                 rest = [entry for entry in rest if self._in_window(entry, time)]
             self.counts["cuts"] += len(rest) > old and (old > 0 or len(found) < limits.probe_candidates)
@@ -247,10 +248,10 @@ class Model:
         return found
 
     def _count_uncompared(self, x: Item, time: int | None, top: Entry | None, seen: set[int]) -> None:
-        cuts, firsts = self.counts["cuts"], x.keys[2:][: self.limits.first_keys]
+        cuts = self.counts["cuts"]
         for entry in self.live:
             is_standing = entry.slot not in seen and not entry.superseded and entry is not top
-            if is_standing and any(key in entry.item.held and self._admits(x, entry.item, key) for key in firsts):
+            if is_standing and any(key in entry.item.held and self._admits(x, entry.item, key) for key in x.keys[2:]):
                 self.counts["uncompared"] += self._eligible_copy(entry, x, time) is not None
         self.counts["cuts"] = cuts
 
