@@ -92,14 +92,12 @@ fill()
 removed = sum(keeper.remove(f"d{n}", block=n % 2 == 0) for n in range(40))
 fill()
 try:
-    for n in range(64):  # the file of steps has room for some
-        add(added + n)
+    add(added)
 except StoreFull:
     refused += 1
-files = b"".join(path.read_bytes() for path in (disk / "state").glob("window.s*"))
+files = b"".join(path.read_bytes() for path in (disk / "state").glob("window.sqlite*"))
 left = sum(b"in secret%d " % n in files for n in range(40))
 (disk / "filler").unlink()
-added += 64
 add(added)
 print(removed, refused, left, keeper.check([Document("d0", "other words", 1.7e9 + added)])[0].refused)
 log.close()

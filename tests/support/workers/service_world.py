@@ -95,8 +95,7 @@ class World:
         self.keeper = opened(folder, self.settings, clock, limits.canaries_every, rules)
         self.broken = []
         self.observer = Metrics(SERVE)
-        log = self.keeper.log
-        reader = StoreReader(log.path, separate=self.settings.separate, before=log.settle)
+        reader = StoreReader(self.keeper.log.path, separate=self.settings.separate)
         last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
         figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
         figures.muted |= reader.ask(desk.muted)

@@ -38,7 +38,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
     settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)
     steady, restarted = opened(tmp_path / "steady", settings), opened(tmp_path / "restarted", settings)
     stream, seen, outlived = case.stream(rng, 240), set(), 0
-    reader = StoreReader(restarted.log.path, before=lambda: restarted.log.settle())
+    reader = StoreReader(restarted.log.path)
     for first in range(0, len(stream), 12):
         documents = [
             document._replace(
@@ -62,9 +62,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
             restarted = opened(tmp_path / "restarted", settings)
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
-        assert reader.ask(sources.overview, 9) == StoreReader(steady.log.path, before=steady.log.settle).ask(
-            sources.overview, 9
-        )
+        assert reader.ask(sources.overview, 9) == StoreReader(steady.log.path).ask(sources.overview, 9)
         closed(restarted)
         restarted = opened(tmp_path / "restarted", settings)
         for place in range(steady._decider.places):  # removed ones are not known again

@@ -148,8 +148,8 @@ async def _answers(app, asked, now, keeper):
 def _files(folder):
     """Every file: a database as all rows of all tables, those that are behind virtual ones included."""
     found = {}
-    # Checksums of pages are those of a file, and depend on when its changes were moved; steps have a random mark.
-    for path in sorted(one for one in folder.rglob("*") if one.is_file() and one.suffix not in (".sums", ".steps")):
+    # Checksums of pages are those of a file, and depend on when its changes were moved.
+    for path in sorted(one for one in folder.rglob("*") if one.is_file() and one.suffix != ".sums"):
         name = str(path.relative_to(folder))
         found[name] = path.read_bytes()
         if path.suffix == ".sqlite":
@@ -157,7 +157,6 @@ def _files(folder):
                 listed = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
                 tables = connection.execute(listed).fetchall()
                 found[name] = {table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for (table,) in tables}
-                found[name]["meta"] = [row for row in found[name]["meta"] if row[0] != "steps"]
     return found
 
 

@@ -27,7 +27,6 @@ def test_a_service_that_follows_reads_what_another_one_commits(tmp_path, monkeyp
             return answer
 
         def latest():
-            world.keeper.log.settle()  # a thread does it each second
             looking[0].look()
             return [one["id"] for one in asked("GET", "/v1/figures").json()["present"]["latest"]]
 

@@ -149,7 +149,7 @@ def started(
     limits: ServeLimits = LIMITS,
 ) -> Running:
     """Start the service of a window. ``hook`` gets the events of stories, ``now`` is its clock."""
-    reader = StoreReader(keeper.log.path, separate=settings.separate, before=keeper.log.settle)
+    reader = StoreReader(keeper.log.path, separate=settings.separate)
     observer = Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
     recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)

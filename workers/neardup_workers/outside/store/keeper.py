@@ -3,8 +3,8 @@
 The parts of a step, in order:
 
 1. The step of the table and of the decisions opens. *A crash loses no answered document.*
-2. The rows go to the log, and are durable. *If the disk is full, 1 is undone and the caller gets an error. On any
-   other error the outcome is unknown: the process ends, and the next process restores the log.*
+2. The rows go to the log, and COMMIT. *If the disk is full, 1 is undone and the caller gets an error. On any other
+   error the outcome is unknown: the process ends, and the next process restores the log.*
 3. The step of the table closes. *A crash loses only memory.*
 4. The answers are sent. *A crash loses answers. The same documents, sent again, get the same answers, with*
    ``repeated``.
@@ -282,11 +282,11 @@ class Keeper:
         return stored_id(id_, collection, separate=self.config.separate)
 
     @contextmanager
-    def _step(self, *, later: bool = False) -> Iterator[None]:
+    def _step(self) -> Iterator[None]:
         """Run a step of the table, the decisions and the log atomically."""
         self._sources.open()
         with self._decider.step, self._ledger.step():
-            with self.log.transaction(later=later):
+            with self.log.transaction():
                 yield
                 changes, oldest = self._decider.story_changes(), self._oldest
                 self.log.follow(changes)
@@ -326,7 +326,7 @@ class Keeper:
 
         self.log.keep_room()
         self._verdicts = new_verdicts(batch.size, self._verdicts)
-        with self._step(later=True):
+        with self._step():
             decided = self._decider.decide_columns(
                 np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at],
                 references_of(documents), named=True, verdicts=self._verdicts,
@@ -392,4 +392,3 @@ class Keeper:
                 self.matcher.remove(id_)
         self._decider.restore(*joined_rows(parts, list(gone)), meta["places"], stories := self.log.stories())
         self._sources.resume(self.log.writer, stories, self._oldest)
-        self.log.due = -1 if self._history else self._oldest

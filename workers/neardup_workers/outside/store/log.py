@@ -9,8 +9,8 @@ connections and see the last commit. Every change belongs to a transaction:
 - ``erase`` removes what names or shows a document from all rows of an id. Time, evidence and the numbers of the
   decision stay. A random name replaces the id, the same name for all versions that are removed together;
 - ``transaction`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the
-  process), at first perhaps outside of the database (``steps``). Raises ``StoreFull`` if the disk is full; then nothing
-  has changed. Any other error leaves the outcome unknown, and the process must end. A thread moves committed changes.
+  process). Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the
+  outcome unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
 Triggers keep one row for each cluster: its size, and the times of its first and last documents. ``stories`` keeps what
 stories need beyond the window.
 """
@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,9 +35,7 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import extra, stories
 from neardup_workers.outside.store.disk.checkpoints import Checkpoints, is_full
 from neardup_workers.outside.store.disk.folder import damaged, damaged_page, locked, unusable
-from neardup_workers.outside.store.disk.lookups import Lookups
 from neardup_workers.outside.store.disk.reserve import Reserve
-from neardup_workers.outside.store.disk.steps import StepWriter
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES
 from neardup_workers.outside.store.extra import quotes, statements, words
 from neardup_workers.outside.store.rows import (
@@ -58,6 +55,8 @@ from neardup_workers.outside.store.rows import (
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 INSERT = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
 _BUSY_MILLISECONDS, _SHORT_MILLISECONDS = 5_000, 100  # a statement waits for a reader, and a check on a full disk
+# Rows of the old end that one step looks at: more than a step adds.
+_EXPIRE_ROWS_MAX = 4096
 # Version of the tables; any other version is refused.
 VERSION = 5
 
@@ -66,7 +65,7 @@ class StoreFull(Exception):
     """The disk has no room for a step; the step was undone, and nothing has changed."""
 
 
-class Log(Lookups):
+class Log:
     """The log in a folder, opened by its only writer; ``schema`` makes its tables.
 
     Args:
@@ -86,24 +85,23 @@ class Log(Lookups):
         self, folder: Path, fingerprints: dict[str, str], durability: str = "full", config: Config | None = None
     ) -> None:
         self.path, self._owed, self._config = folder / "window.sqlite", False, config
-        # The place that rows were dropped below last, and that they are due to be; what ``keep_rarity`` returned.
-        self._dropped, self.due, self._counted = -1, -1, -1
+        self._dropped = -1  # the place that rows were dropped below last
         self._progress = words.Progress()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
         except OSError as error:
             raise unusable(folder, error) from None
-        self._writer, self._mutex, is_synced = StepWriter(":memory:"), threading.RLock(), DURABILITIES[durability][1]
+        self._writer = sqlite3.connect(":memory:")
         try:
             self._reserve = Reserve(folder)
-            self._checkpoints = Checkpoints(self.path, before=self.settle)
+            self._checkpoints = Checkpoints(self.path)
         except (sqlite3.Error, OSError) as error:
             self._lock.close()
             raise unusable(folder, error) from None
         try:
             self._checkpoints.open()
-            self._writer = StepWriter(self.path, isolation_level=None, check_same_thread=False)
+            self._writer = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._writer.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new one
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
@@ -113,8 +111,6 @@ class Log(Lookups):
                 "checksum", len(StoredRow._fields), lambda *values: checksum(StoredRow(*values)), deterministic=True
             )
             self._prepare(fingerprints)
-            extra.growth.connect(self._writer)
-            self._writer.prepare(self.path, is_synced=is_synced, is_certain=self._checkpoints.knows_boot)
             extra.prepare(self._writer)
             self._reserve.keep()
         except (sqlite3.Error, OSError, Failure) as error:
@@ -164,7 +160,7 @@ class Log(Lookups):
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
         (microseconds), ``clock`` (``ArrivalClock.kept``)."""
-        return meta_of(self.writer)
+        return meta_of(self._writer)
 
     def keep_clock(self, kept: str) -> None:
         """Store how the clock of the window stands, in the open transaction."""
@@ -175,56 +171,33 @@ class Log(Lookups):
     @property
     def writer(self) -> sqlite3.Connection:
         """The connection, for the extra tables (``extra``)."""
-        self._move()
         return self._writer
 
     @contextmanager
-    def transaction(self, *, later: bool = False) -> Iterator[None]:
-        """Run what is inside as one transaction: all of it is stored, or nothing. ``later``: the database may get it
-        with a later one (``steps``).
+    def transaction(self) -> Iterator[None]:
+        """Run what is inside as one transaction: all of it is stored, or nothing.
 
         Raises:
             StoreFull: the disk is full; nothing has changed.
             sqlite3.Error: the outcome is unknown; the process must end.
         """
-        with self._mutex:
-            try:
-                self._writer.begin(later=later and not self._owed)
-                if not later and self._dropped < self.due:
-                    self._drop_expired(self.due)
-                yield
-                self.commit()
-            except BaseException as error:
-                self._dropped, self._counted, self._progress = -1, -1, words.Progress()
-                self._writer.undo_step()
-                has_no_room = isinstance(error, sqlite3.Error) and is_full(error)
-                # After some errors SQLite has undone the transaction.
-                if self._writer.in_transaction and (has_no_room or not isinstance(error, sqlite3.Error)):
-                    self._writer.execute("ROLLBACK")
-                if has_no_room:
-                    raise StoreFull(str(error)) from error
-                raise
-
-    def settle(self) -> None:
-        """Move the steps that wait to the database before somebody reads it; any thread may do it. On a full disk they
-        may go on waiting."""
-        with suppress(StoreFull):
-            self._move()
-
-    def _move(self) -> None:
-        with self._mutex:
-            if self._writer.is_open or not self._writer.waits:
-                return
-            try:
-                with self.transaction():
-                    pass
-            except StoreFull:
-                with self.reserved_room(), self.transaction():
-                    pass
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.commit()
+        except BaseException as error:
+            self._dropped, self._progress = -1, words.Progress()
+            has_no_room = isinstance(error, sqlite3.Error) and is_full(error)
+            # After some errors SQLite has undone the transaction.
+            if self._writer.in_transaction and (has_no_room or not isinstance(error, sqlite3.Error)):
+                self._writer.execute("ROLLBACK")
+            if has_no_room:
+                raise StoreFull(str(error)) from error
+            raise
 
     def keep_room(self) -> None:
         """Hold the room of removals, so that documents do not take it. Raises ``StoreFull`` if there is none."""
-        if not self._writer.waits and self._checkpoints.lacks_room():  # what is left belongs to removals
+        if self._checkpoints.lacks_room():  # what is left belongs to removals
             self._writer.execute(f"PRAGMA busy_timeout = {_SHORT_MILLISECONDS}")
             try:
                 if self._checkpoints.move(self._writer, "TRUNCATE"):
@@ -277,16 +250,13 @@ class Log(Lookups):
             rarity: the counts of all documents, which are kept when the rows are gone.
         """
         self._progress.expire(self._writer, oldest)
-        if rarity is not None and oldest > self._counted:
-            self._counted = stories.keep_rarity(self._writer, rarity, oldest, self.meta()["places"])
-        if self._writer.records and (kept_from is None or oldest == self._dropped):
-            if oldest != self._dropped:  # a restart begins there
-                self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('oldest', ?)", (oldest,))
-                self.due = oldest
-            return
+        if rarity is not None:
+            stories.keep_rarity(self._writer, rarity, oldest, self.meta()["places"])
         if kept_from is None:
             if oldest != self._dropped:  # else four tables are searched for nothing
-                self._drop_expired(oldest)
+                stories.expire(self._writer, oldest)
+                self.drop(oldest)
+                self._dropped = oldest
             return
         stories.expire(self._writer, oldest)
         expired = (self._oldest(), oldest)
@@ -295,12 +265,13 @@ class Log(Lookups):
         )
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('oldest', ?)", (oldest,))
         self.drop(min(oldest, self.first_since(kept_from)))
-        self._dropped = self.due = oldest
 
-    def _drop_expired(self, oldest: int) -> None:
-        stories.expire(self._writer, oldest)
-        self.drop(oldest)
-        self._dropped = self.due = oldest
+    def first_since(self, time: int) -> int:
+        """Return the place of the first row that is not older than a time (microseconds), or of the row behind the
+        first ``_EXPIRE_ROWS_MAX``."""
+        query = "SELECT place, time FROM documents ORDER BY place LIMIT ?"
+        rows = self._writer.execute(query, (_EXPIRE_ROWS_MAX,)).fetchall()
+        return next((place for place, at in rows if at >= time), rows[-1][0] + 1 if rows else 0)
 
     def drop(self, before: int) -> None:
         """Remove the rows with places below ``before``."""
@@ -338,7 +309,8 @@ class Log(Lookups):
 
     def commit(self) -> None:
         """Make the transaction durable."""
-        if self._writer.store_step() and self._owed:
+        self._writer.execute("COMMIT")
+        if self._owed:
             self.checkpoint()
         elif self._checkpoints.committed():
             with suppress(sqlite3.Error, OSError):  # the transaction is durable; the next checkpoint tries again
@@ -350,9 +322,7 @@ class Log(Lookups):
         If that fails, as on a full disk, the next commit tries again.
         """
         try:
-            with self._mutex:
-                self._owed = self._checkpoints.move(self._writer, "TRUNCATE")
-                self._writer.erase_steps()
+            self._owed = self._checkpoints.move(self._writer, "TRUNCATE")
         except (sqlite3.Error, OSError) as error:
             self._owed = True
             logging.getLogger(__name__).warning(
@@ -360,6 +330,39 @@ class Log(Lookups):
             )
 
     # Reading by the writer
+
+    def row(self, place: int) -> StoredRow | None:
+        """Return the row at a place, including rows of the open transaction."""
+        values = self._writer.execute(f"SELECT {FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
+        return StoredRow(*values) if values else None
+
+    def latest(self, id_: bytes) -> tuple[StoredRow, str | None] | None:
+        """Return the latest row of an id, with its text if texts are stored."""
+        query = f"SELECT {FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
+        values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
+        return (StoredRow(*values[:-1]), values[-1]) if values else None
+
+    def text(self, place: int) -> str | None:
+        """Return the text of the version at a place if it is stored; that of a content of a story stays after its
+        row."""
+        query = (
+            "SELECT coalesce((SELECT text FROM texts WHERE place = ?1), (SELECT text FROM contents WHERE place = ?1))"
+        )
+        (text,) = self._writer.execute(query, (place,)).fetchone()
+        return None if text is None else str(text)
+
+    def decided(self, id_: bytes, original: bytes) -> StoredRow | None:
+        """Return the latest row of an id if its verdict names an original."""
+        story = "SELECT id FROM stories s WHERE s.cluster = d.cluster"
+        name = f"(SELECT id FROM documents o WHERE o.place = d.original), ({story})"
+        query = f"SELECT {FIELDS} FROM documents d WHERE id = ? AND original NOTNULL AND coalesce({name}) = ?"
+        values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_, original)).fetchone()
+        return StoredRow(*values) if values else None
+
+    def contents(self, id_: bytes, first: int) -> list[bytes]:
+        """Return the content hashes of the rows of an id from a place on."""
+        query = "SELECT content FROM documents WHERE id = ? AND place >= ?"
+        return [content for (content,) in self._writer.execute(query, (id_, first))]
 
     def rows(self, rarity: Rarity | None = None) -> Iterator[Columns]:
         """Yield what a restart reads of the window, some thousand rows at a time, each checked unless all pages were.
@@ -373,7 +376,7 @@ class Log(Lookups):
             for first, end in ((oldest, counted), (max(oldest, counted), PLACE_MAX)):
                 if rarity is not None and counts is not None and first >= counted:
                     rarity.resume(counts)
-                cursor = self.writer.execute(query, (first, end))
+                cursor = self._writer.execute(query, (first, end))
                 while chunk := cursor.fetchmany(4096):
                     for place, *values, stored in chunk if is_checked_here else ():
                         if not is_sound(StoredRow(place, *values), stored):
@@ -393,7 +396,5 @@ class Log(Lookups):
 
     def close(self) -> None:
         """Close the log; another process may open it."""
-        with suppress(sqlite3.Error, OSError):  # the next start moves them
-            self.settle()
         self._checkpoints.close(self._writer)
         self._lock.close()

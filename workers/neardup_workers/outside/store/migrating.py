@@ -41,8 +41,7 @@ from neardup.stories.verdicts.records import (
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import damaged, locked, unusable
-from neardup_workers.outside.store.disk.steps import read_steps, run_waiting
-from neardup_workers.outside.store.extra import copying, growth, sources
+from neardup_workers.outside.store.extra import copying, sources
 from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name, meta_of
 
@@ -72,9 +71,6 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
         raise Failure(Exit.USAGE, f"the scheme {settings.scheme} signs no texts, and a window stores nothing else")
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     with locked(old), closing(sqlite3.connect(old / "window.sqlite", isolation_level=None)) as source:
-        growth.connect(source)
-        source.execute("BEGIN")  # never committed: the old window stays as it is
-        left = run_waiting(source, read_steps(old / "window.sqlite"))
         if not source.execute("SELECT 1 FROM texts").fetchone():
             raise Failure(Exit.USAGE, f"{old} stores no text: only a window of serve --keep-texts can be signed again")
         stored = source.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
@@ -94,7 +90,6 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
             raise
         target.close()
     sys.stderr.write(f"{kept:,} documents are signed again, {anonymous:,} are anonymous: no text, or refused now\n")
-    lost |= {"steps": left} if left else {}
     if lost:
         sys.stderr.write(f"{copying.said(lost)}\n")
     return Exit.SUCCESS

@@ -1,4 +1,4 @@
-"""Queries of the log on separate connections: readers see the last commit, and wait for a step at most."""
+"""Queries of the log on separate connections: readers see the last commit and never wait for the writer."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ _ANSWER = """
 
 class StoreReader:
     """Reads the log at ``path``. Any number of threads may share one. ``separate``: its ids are full ids
-    (``neardup.documents.ids``). ``before`` is called before each look."""
+    (``neardup.documents.ids``)."""
 
-    def __init__(self, path: Path, *, separate: bool = False, before: Callable[[], None] = lambda: None) -> None:
-        self.path, self.separate, self._before = path, separate, before
+    def __init__(self, path: Path, *, separate: bool = False) -> None:
+        self.path, self.separate = path, separate
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        self._before()
         connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.disk.folder import locked, unusable
-from neardup_workers.outside.store.disk.steps import read_steps, run_waiting
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, blank_damaged, sums_path
-from neardup_workers.outside.store.extra import copying, growth, statements, words
+from neardup_workers.outside.store.extra import copying, statements, words
 from neardup_workers.outside.store.log import INSERT, VERSION, Log
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
 
@@ -58,7 +57,7 @@ def salvage(folder: Path, width: int) -> Salvaged:
             target = sqlite3.connect(copy, isolation_level=None)
             target.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             try:
-                intact, damaged, lost = _copied(source, target, read_steps(path), width)
+                intact, damaged, lost = _copied(source, target, width)
             finally:
                 target.close()
                 source.close()
@@ -75,21 +74,7 @@ def salvage(folder: Path, width: int) -> Salvaged:
             raise unusable(folder, error) from None
 
 
-def _run_waiting(source: sqlite3.Connection, steps: bytes) -> int:
-    """Run the steps that wait, in a transaction that is not committed; return how many are lost."""
-    growth.connect(source)
-    source.execute("BEGIN")
-    try:
-        return run_waiting(source, steps)
-    except sqlite3.DatabaseError:
-        source.execute("ROLLBACK")
-        return 1
-
-
-def _copied(
-    source: sqlite3.Connection, target: sqlite3.Connection, steps: bytes, width: int
-) -> tuple[int, int, dict[str, int]]:
-    left = _run_waiting(source, steps)
+def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) -> tuple[int, int, dict[str, int]]:
     meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
     stored, meta["places"] = meta["places"], _places(source, meta["places"])
     target.execute("PRAGMA journal_mode = OFF")
@@ -124,8 +109,7 @@ def _copied(
             target.execute("INSERT INTO texts VALUES (?, ?)", values)
     # A reader of these leaves out what is damaged.
     of_stories = sum(copying.copy_table(source, target, table) for table in ("stories", "contents"))
-    counted = {"steps that waited": left, "records of stories": of_stories}
-    lost = {name: count for name, count in counted.items() if count} | copying.copy(source, target)
+    lost = ({"records of stories": of_stories} if of_stories else {}) | copying.copy(source, target)
     copying.copy_table(source, target, "rarity", stories.is_sound_rarity)
     target.execute("UPDATE meta SET value = ? WHERE name = 'stream_time'", (stream_time,))
     target.execute("COMMIT")

@@ -61,17 +61,14 @@ def expire(writer: sqlite3.Connection, oldest: int) -> None:
     writer.execute("DELETE FROM stories WHERE record IS NULL AND cluster < ?", (oldest,))
 
 
-def keep_rarity(writer: sqlite3.Connection, rarity: Rarity, oldest: int, places: int) -> int:
+def keep_rarity(writer: sqlite3.Connection, rarity: Rarity, oldest: int, places: int) -> None:
     """Store the counts, of all documents below ``places``, if a row that the stored ones lack leaves the window, which
-    begins at the place ``oldest``. Returns the first place whose document the stored counts lack."""
-    counted: int
+    begins at the place ``oldest``."""
     [counted] = writer.execute("SELECT coalesce(max(place), 0) FROM rarity").fetchone()
-    if oldest <= counted:
-        return counted
-    data = rarity.save()
-    writer.execute("DELETE FROM rarity")
-    writer.execute("INSERT INTO rarity VALUES (?, ?, ?)", (places, data, crc32c(data)))
-    return places
+    if oldest > counted:
+        data = rarity.save()
+        writer.execute("DELETE FROM rarity")
+        writer.execute("INSERT INTO rarity VALUES (?, ?, ?)", (places, data, crc32c(data)))
 
 
 def load_rarity(source: sqlite3.Connection) -> tuple[int, bytes | None]:

@@ -16,9 +16,7 @@ from pathlib import Path
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store.disk.changes import CHUNK
 from neardup_workers.outside.store.disk.folder import damaged, unusable
-from neardup_workers.outside.store.disk.steps import read_steps, run_waiting
 from neardup_workers.outside.store.disk.sums import PageSums, sums_path
-from neardup_workers.outside.store.extra import growth
 
 
 def back_up(state: Path, to: Path) -> Exit:
@@ -41,11 +39,7 @@ def back_up(state: Path, to: Path) -> Exit:
             closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(copy)) as target,
         ):
-            growth.connect(target)
-            steps = read_steps(path)  # before the copy: a step that is moved meanwhile is in one of both
             source.backup(target)
-            run_waiting(target, steps)
-            target.commit()
             rows = target.execute("SELECT count(*) FROM documents WHERE gone = 0").fetchone()[0]
         _sum(copy)
         sums_path(copy).rename(sums_path(to / "window.sqlite"))

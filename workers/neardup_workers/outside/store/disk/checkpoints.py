@@ -53,7 +53,6 @@ class Checkpoints:
         path: of the database; an empty file is made where there is none.
         seconds: time between two checkpoints at least.
         pages_max: pages in the file of changes beyond which the writer is asked to help.
-        before: called by the thread before each checkpoint.
 
     Attributes:
         is_full: the last checkpoint of the thread had no room.
@@ -61,14 +60,8 @@ class Checkpoints:
         damaged: the pages that ``check_rest`` has found with another checksum than they had, counted from 0.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        seconds: float = _SECONDS,
-        pages_max: int = _PAGES_MAX,
-        before: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._path, self._seconds, self._pages_max, self._before = path, seconds, pages_max, before
+    def __init__(self, path: Path, seconds: float = _SECONDS, pages_max: int = _PAGES_MAX) -> None:
+        self._path, self._seconds, self._pages_max = path, seconds, pages_max
         self._changes = -1  # the file of changes, for its size
         self._sums = PageSums(path)
         uri = f"{path.resolve().as_uri()}?mode=rw"
@@ -80,11 +73,6 @@ class Checkpoints:
         self._large, self.is_full, self._is_open, self.is_checked = False, False, False, False
         self.damaged: list[int] = []
         self._threads = [threading.Thread(target=self._run, name="checkpoints", daemon=True)]
-
-    @property
-    def knows_boot(self) -> bool:
-        """Whether the machine has not started again since a process wrote the database."""
-        return self._sums.knows_boot
 
     def check(self, seconds: float) -> list[int]:
         """Return the pages that have another checksum than they had, of as many as can be read in some seconds."""
@@ -206,7 +194,6 @@ class Checkpoints:
             if self._stopping.is_set():
                 return
             try:
-                self._before()
                 with self._lock, self._seen():
                     _, pages = self._move(self._connection, "PASSIVE")
             except (sqlite3.Error, OSError) as error:

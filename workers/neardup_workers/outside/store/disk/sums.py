@@ -46,7 +46,6 @@ class PageSums:
 
     Attributes:
         page_bytes: bytes of a page.
-        knows_boot: the machine has not started again since a process wrote the database.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +55,7 @@ class PageSums:
         self._sums = os.open(sums_path(path), os.O_RDWR | os.O_CREAT, 0o600)
         self.page_bytes = int.from_bytes(os.pread(self.file, 2, 16), "big") or PAGE_BYTES
         self.page_bytes = 65536 if self.page_bytes == 1 else self.page_bytes
-        self._header, self.knows_boot = np.zeros(_NUMBERS, "<u4"), False
+        self._header, self._knows_boot = np.zeros(_NUMBERS, "<u4"), False
         self._known = np.zeros(0, "<u4")
         self._frames, self._moved = np.empty(0, np.int64), 0
         self._read()
@@ -66,7 +65,7 @@ class PageSums:
         blocks = [self._sound(data[at : at + _BLOCK_BYTES]) for at in range(0, len(data), _BLOCK_BYTES)]
         head = blocks[0] if blocks else self._header
         fits = head[_MARK] == _MAGIC and head[_FORMAT] == _VERSION and head[_PAGE_BYTES] == self.page_bytes
-        self.knows_boot = bool(fits and head[_BOOT].any() and (head[_BOOT] == _boot()).all())
+        self._knows_boot = bool(fits and head[_BOOT].any() and (head[_BOOT] == _boot()).all())
         if not fits or self._is_foreign(head):
             return
         self._header = head
@@ -123,7 +122,7 @@ class PageSums:
 
     def changes(self) -> Changes:
         """Return the changes that the process before has left, before SQLite reads them."""
-        return Changes(self._path, self.page_bytes, knows_boot=self.knows_boot)
+        return Changes(self._path, self.page_bytes, knows_boot=self._knows_boot)
 
     def open(self) -> None:
         """Say on the disk that changes may be moved from now on."""

@@ -28,7 +28,7 @@ from neardup_workers.outside.store.rows import LEADS, PLACE_MAX, StoredRow
 
 CHARACTERS = 2000
 # So many documents wait at most for their entries.
-WAITING_MAX = 64
+WAITING_MAX = 16
 _STORE = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?), ('entered', ?)"
 # A search regards so many documents at most, the newest ones.
 MATCHES_MAX = 100_000
