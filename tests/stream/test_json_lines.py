@@ -166,9 +166,10 @@ def test_pairs_hold_no_character_that_a_terminal_obeys_and_every_id_is_read_back
     """C0, DEL, C1 and marks of direction are escapes of JSON; letters of every script stay as they are."""
     columns = {"similarity": np.array([1.0, 0.5]), "buckets": np.array([1, 2])}
     columns |= {"older_times": np.zeros(2, np.int64), "newer_times": np.zeros(2, np.int64)}
-    older = [id_, f'{id_}","{id_}\\']
-    encoded = encode_matches(Matches(older=older, newer=["ü ع", id_], **columns))
-    assert [orjson.loads(line)["older"] for line in encoded.split(b"\n")[:-1]] == older
+    older, newer = [f'{id_}",', f'{id_}","{id_}\\'], ["ü ع", id_]
+    encoded = encode_matches(Matches(older=older, newer=newer, **columns))
+    lines = [orjson.loads(line) for line in encoded.split(b"\n")[:-1]]
+    assert [(line["older"], line["newer"]) for line in lines] == list(zip(older, newer, strict=True))
     assert not set(encoded.decode().replace("\n", "")) & set(UNPRINTABLE)
     assert "ü ع" in encoded.decode()
 

@@ -263,9 +263,12 @@ class Matcher:
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table."""
-        common = self.scheme.common_in(self.table, slots, _new_evidence(batch[4:]), items, self.config.plan)
-        if common is not None:
-            return common
+        # ``common_in`` counts the common keys of pairs alone, if it knows the sets.
+        is_short = self.score_min == self.config.tuning.score_min or not self._exact_score
+        if is_short:
+            common = self.scheme.common_in(self.table, slots, _new_evidence(batch[4:]), items, self.config.plan)
+            if common is not None:
+                return common
         parts = []
         for rows in self._parts(batch, items, slots):
             older = self.evidence(slots[rows])

@@ -238,8 +238,9 @@ class Scheme(NamedTuple, Generic[PlanT]):
     probe_candidates_max: int | None = None
     # whether each key has a payload: a position and a suffix length, see ``neardup.window.admit``
     has_payloads: bool = False
-    # which items have a fixed part that follows from the ragged one (``bool[n]``; None: none): no table stores it; it
+    # which items have a fixed part that follows from the ragged one (``bool[n]``; None: none): no table stores it
     derived: Callable[[Evidence, PlanT], npt.NDArray[np.bool_] | None] = nothing
+    # and what it is then
     derive: Callable[[Evidence, PlanT], npt.NDArray[np.uint8]] = lambda evidence, plan: evidence.fixed
     # whether the keys are those of the bands of the fixed part: ``plan.tuning.bands`` of them, by ``plan.seed``
     banded: bool = False

@@ -88,8 +88,12 @@ def test_sketches_that_follow_from_exact_evidence_are_made_when_they_are_read(no
     given = [" ".join(text.split())[: 20 + 40 * (n % 3)].strip() for n, text in enumerate(texts(300))]
     config = Config(verify="exact", novelty=novelty, characters_min=50)
     batch = Signer(config).sign([Document(str(n), text) for n, text in enumerate(given)]).batch
-    matcher = Matcher(config)
-    match_step(matcher, batch)
+    matcher = Matcher(config, candidates=True)
+    found = match_step(matcher, batch)
+    sides = (batch.evidence.select(np.array([int(id_) for id_ in ids])) for ids in (found.newer, found.older))
+    expected = SCHEMES[config.scheme].common(*sides, config.plan)  # also of candidates that are no pairs
+    assert np.array_equal(found.buckets, expected.keys)
+    assert (found.buckets[found.similarity < config.tuning.score_min] > 1).any()
     slots, is_short = np.arange(batch.size), np.array([len(text) < 50 for text in given])
     assert np.array_equal(matcher.table.is_bare(slots), ~is_short)
     assert 0 < is_short.sum() < batch.size
