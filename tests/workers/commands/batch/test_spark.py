@@ -196,11 +196,19 @@ def test_a_function_of_spark_signs(spark: Any) -> None:
     assert [row[0] for row in rows.select(sign("id", "text")).collect()] == [1, 0]
 
 
-@pytest.mark.parametrize("option", ["top", "truth"])
-def test_what_needs_one_machine_is_refused(option: str) -> None:
-    """In a sentence that says what to do."""
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"top": 3}, "--top: leave it out"),
+        ({"truth": 3}, "--truth: leave it out"),
+        ({"output": "x.parquet"}, "JSON Lines"),
+    ],
+)
+def test_what_needs_one_machine_is_refused(given: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sentence that says what to do, before Spark starts; so are rows of Parquet, which lines do not become."""
     pytest.importorskip("pyspark")
-    options = BatchOptions(["in.jsonl"], engine="spark", **{option: 3})
-    with pytest.raises(Failure, match=f"--{option}: leave it out") as refused:
+    monkeypatch.setattr("neardup_workers.running.commands.batch.corpus.run", None)
+    options = BatchOptions(["in.jsonl"], engine="spark", **given)
+    with pytest.raises(Failure, match=said) as refused:
         run_with("spark", options, load({}, None))
     assert refused.value.code == Exit.USAGE

@@ -65,7 +65,8 @@ def _verdict_columns(rows: TableRows, decided: Decided, names: Sequence[str]) ->
     return {f"neardup_{name}": column for name, column in columns.items()}
 
 
-def _not_a_row(path: str, option: str, source: str) -> Failure:
+def not_a_row(path: str, option: str, source: str) -> Failure:
+    """Return the ``Failure`` for a file of rows that is to hold what is no row of a table."""
     return Failure(
         Exit.USAGE,
         f"{option} {display(path)} is Parquet, which holds rows of Parquet or Arrow files, but {source} is neither: "
@@ -79,7 +80,7 @@ def check_rows(path: str | None, option: str, entries: Sequence[Entry]) -> None:
         return
     for entry in entries:
         if isinstance(entry.found, Document):
-            raise _not_a_row(path, option, entry.source)
+            raise not_a_row(path, option, entry.source)
 
 
 class TableFile:
@@ -148,7 +149,7 @@ class TableFile:
 
     def refuse(self, source: str) -> None:
         """Raise the ``Failure`` for an entry that is no row of a table."""
-        raise _not_a_row(self._path, self._option, source)
+        raise not_a_row(self._path, self._option, source)
 
     def check(self, entries: Sequence[Entry]) -> None:
         """Raise ``Failure`` if one of the entries is a document that is no row of a table."""

@@ -26,6 +26,8 @@ from neardup.pairs.batches import Batch
 from neardup.stories.sources.representatives import FIRST
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.documents import BatchOptions
+from neardup_workers.outside.outputs.lines_file import is_table
+from neardup_workers.outside.outputs.table_file import not_a_row
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.blocks import STDIN
 from neardup_workers.outside.readers.entries import Entry
@@ -92,6 +94,8 @@ def _check(options: BatchOptions, settings: Settings) -> None:
     for name, value in (("top", options.top), ("truth", options.truth or None), ("sources", options.sources)):
         if value is not None:
             raise Failure(Exit.USAGE, f"--engine spark does not do --{name}: leave it out, or run on one machine")
+    if options.output is not None and is_table(options.output):
+        raise not_a_row(options.output, "--output", "what --engine spark reads (JSON Lines)")
     corpus.check_asked(options, settings)
     if settings.input_format not in (AUTO, LINES) or settings.field_names.html is not None or STDIN in options.paths:
         raise Failure(Exit.USAGE, "--engine spark reads files of JSON Lines: name files or folders of them")
