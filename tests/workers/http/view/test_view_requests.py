@@ -130,6 +130,40 @@ def test_what_a_person_says_of_two_documents_goes_to_the_topic(deployment: Deplo
     assert "header" in answer.json()["detail"]
 
 
+def test_a_judged_document_is_sent_if_it_fits_and_is_still_there(tmp_path: Path) -> None:
+    """With the header it may be too large. A topic that was made again may have another document at its place: an id
+    stands in the value, or else in the key."""
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=0.05, fields=("collection=lang",))
+    sent = 0
+    most = deployment.settings.client.request_bytes_max - 1_000
+    cases: list[tuple[bytes | None, dict[str, object], int, str | None]] = [
+        (None, {"id": "a"}, 0, None),  # the older one
+        (b"b", {"id": "b"}, 202, None),
+        (b"c", {"id": "c", "text": "x" * (most - 25)}, 413, "message_too_large"),
+        (b"d", {}, 202, None),
+        (None, {"id": "e"}, 202, None),
+        (b"f", {"id": "other"}, 404, "unknown_id"),
+        (b"other", {}, 404, "unknown_id"),
+        (None, {}, 404, "unknown_id"),
+        (b"i", {"id": "i", "lang": "de"}, 404, "unknown_id"),
+    ]
+    for n, (key, fields, status, reason) in enumerate(cases):
+        id_, value = "abcdefghi"[n], json.dumps({"text": "some words"} | fields).encode()
+        deployment.memory.append(deployment.topics.documents, 0, value, key)
+        record = max((one for one in deployment.documents(0) if one.partition == 0), key=lambda one: one.offset)
+        deployment.decide(record, "original", id=id_, content=f"0{n}")
+        until(lambda: deployment.ask("GET", f"/v1/documents/{id_}").status_code == 200)  # noqa: B023
+        if not n:
+            continue
+        answer = deployment.ask("POST", f"/v1/together?a=a&b={id_}")
+        assert (answer.status_code, answer.json().get("reason")) == (status, reason), id_
+        sent += status == 202
+        judged = [one for one in deployment.documents(0) if one.headers]
+        assert len(judged) == sent
+        assert status != 202 or any((one.key, one.value) == (id_.encode(), value) for one in judged)
+    deployment.close()
+
+
 def test_what_needs_signatures_is_not_implemented(deployment: Deployment) -> None:
     """Looks and reasons get 501, a block list is the signers': nothing is sent."""
     block = deployment.ask("DELETE", "/v1/documents/a?block=true")

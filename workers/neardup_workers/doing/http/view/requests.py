@@ -38,22 +38,22 @@ from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.store.view import ViewReader
 from neardup_workers.outside.topics.messages import key_of, key_of_document
 from neardup_workers.outside.topics.places import place_name
-from neardup_workers.outside.transport.protocol import Record
+from neardup_workers.outside.transport.protocol import Headers, Record, sent_bytes
 
 # Maximum lines of a transaction.
 _GROUP = 500
-# Bytes of a message in addition to its value and key.
+# Bytes of a message in addition to its value, key and headers.
 _OVERHEAD_BYTES = 1_000
 
 
 class Sending(NamedTuple):
-    """What the requests use: where documents go, where verdicts come from, the view, how the document at a place is
-    read again (``None`` if it is gone), the longest wait, the largest message."""
+    """What the requests use: where documents go, where verdicts come from, the view, how the document of a
+    stored id at a place is read again (``None`` if it is gone), the longest wait, the largest message."""
 
     outbox: ProducerQueue
     follower: Follower
     reader: ViewReader
-    sent_at: Callable[[int], Record | None]
+    sent_at: Callable[[int, bytes], Record | None]
     seconds_max: float
     message_bytes_max: int
 
@@ -146,12 +146,15 @@ async def judge(sending: Sending, service: Service, request: Request, *, same: b
         raise Refused("same_content", "a")
     cluster = later.cluster
     if (cluster == older.cluster) != same:
-        record = await run_in_threadpool(sending.sent_at, later.document)
+        own = stored_id(id_, collection, separate=separate)
+        record = await run_in_threadpool(sending.sent_at, later.document, own)
         if record is None:
-            raise Refused("unknown_id", "a", "its topic has deleted it: send it there again with the header")
-        key = key_of(stored_id(id_, collection, separate=separate), separate=separate)
+            raise Refused("unknown_id", "a", "its topic has it no longer: send it there again with the header")
         header = ("neardup-together" if same else "neardup-apart", other.encode())
-        [sent] = await _sent(sending, [(key, record.value, (header,))])
+        message = key_of(own, separate=separate), record.value, (header,)
+        if not _fits(sending, *message):
+            raise Refused("message_too_large")
+        [sent] = await _sent(sending, [message])
         decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
         if decided is None:
             return json_response(_undecided(id_, sent, collection), 202)
@@ -196,9 +199,11 @@ def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reas
         key = key_of_document(decoded, separate=service.settings.separate)
     except UnicodeEncodeError:
         return Reason("id_surrogate")
-    return (
-        decoded if len(key) + len(line) + _OVERHEAD_BYTES <= sending.message_bytes_max else Reason("message_too_large")
-    )
+    return decoded if _fits(sending, key, line) else Reason("message_too_large")
+
+
+def _fits(sending: Sending, key: bytes, value: bytes | None, headers: Headers = ()) -> bool:
+    return sent_bytes(key, value, headers) + _OVERHEAD_BYTES <= sending.message_bytes_max
 
 
 async def _sent(sending: Sending, messages: list[Sendable], *, patient: bool = False) -> list[Sent]:

@@ -12,6 +12,9 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+from neardup.documents.ids import stored_id
+from neardup.errors import ConfigError, Reason
+from neardup.pairs.json_lines import decode_document
 from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import Refused, decoding
@@ -24,9 +27,13 @@ from neardup_workers.doing.http.view.outbox import ProducerQueue
 from neardup_workers.doing.http.view.requests import Sending, near, view_requests
 from neardup_workers.doing.http.writer import READY
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.json.values import ValueReader, decode_of
+from neardup_workers.outside.settings.files import fields_of
+from neardup_workers.outside.settings.kafka import LIMITS as STREAM_LIMITS
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ViewSettings
 from neardup_workers.outside.store.view import View, ViewReader
 from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
+from neardup_workers.outside.topics.messages import key_parts
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.topics.places import OFFSET_BITS
 from neardup_workers.outside.transport.protocol import (
@@ -105,7 +112,7 @@ def started_view(
         partial(near, reader), lambda: follower.alive, lambda: READY if follower.ready else None, measure,
         limits=limits,
     )  # fmt: skip
-    sent = partial(_sent_at, transport, names.topics.documents)
+    sent = partial(_sent_at, settings, transport)
     most = limits.verdict_seconds_max, settings.client.request_bytes_max
     sending = Sending(outbox, follower, reader, sent, *most)
     follower.start()
@@ -119,13 +126,28 @@ def started_view(
     )
 
 
-def _sent_at(transport: Transport, topic: str, place: int) -> Record | None:
-    """Return the document at a place of its topic, ``None`` if the topic has it no longer. Raises ``Refused``."""
+def _sent_at(settings: ViewSettings, transport: Transport, place: int, id_: bytes) -> Record | None:
+    """Return the document of a stored id at a place of its topic, ``None`` if the topic has it no longer: a topic that
+    was made again may have another one there. Raises ``Refused``."""
     partition, offset = divmod(place, 1 << OFFSET_BITS)
     try:
-        batches = transport.read(topic, partition, offset, offset + 1)
-        return next((record for batch in batches for record in batch if record.value is not None), None)
+        batches = transport.read(names_of(settings).topics.documents, partition, offset, offset + 1)
+        records = [record for batch in batches for record in batch]
+        return next((record for record in records if _stored_id_of(record, settings) == id_), None)
     except OffsetGoneError:
         return None
     except TransportError as error:
         raise Refused("unsent", detail=str(error)) from None
+    except ConfigError as error:  # a function of the signers that is not installed here
+        raise Refused("needs_window", detail=str(error)) from None
+
+
+def _stored_id_of(record: Record, settings: ViewSettings) -> bytes | None:
+    """Return the stored id of a document as a signer reads it, of its value or else its key; ``None`` if it is none."""
+    value = ValueReader(STREAM_LIMITS.step_bytes_max, decode_of(settings.decode)).read(record.value or b"")
+    key = record.key or b""
+    named = (key_parts(key)[1] if settings.separate else key).decode(errors="replace")
+    document = decode_document(value or b"", fields_of(settings, sources=True), named, lambda reason, given: None)
+    if isinstance(document, Reason):
+        return None
+    return stored_id(document.id, document.collection, separate=settings.separate)
