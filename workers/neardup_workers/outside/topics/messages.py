@@ -32,7 +32,6 @@ MESSAGE_REASONS = {
     "batch_too_large": "the compressed batch of the message unpacks to more than an eighth of memory_max",
     "not_decoded": "the function of the setting decode raised an error, or returned no JSON",
     "message_too_large": "key, value and headers have more than max.request.size, so that no filter could send them",
-    "evidence_too_large": "what is compared of the text has more than max.request.size, less 80 KiB",
 }
 REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
