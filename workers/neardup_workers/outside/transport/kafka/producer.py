@@ -126,12 +126,11 @@ class KafkaTransactionalProducer:
 
         Raises ``UnknownTopicError`` and ``TooLargeError`` at once, without harm to the transaction.
         """
-        if self._state != "open":
-            self._expect("send", "failed")
+        self._expect("send", "open", "failed")
         topic, partition, value, key, timestamp_ms, headers = message
         if value is None and key is None:
             raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
-        bytes_sent = sent_bytes(key, value, headers) if headers else len(value or b"") + len(key or b"")
+        bytes_sent = sent_bytes(key, value, headers)
         if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
                 f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"
