@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import redirect_stdout
 from itertools import chain
+from typing import cast
 
 from benchmarks.labelled.__main__ import between
 from benchmarks.pages import old_books
@@ -27,10 +28,12 @@ from benchmarks.real import DATA
 from benchmarks.recall.passages import NO_DATA, PASSAGE, SCRIPTS, prose, shared_run
 from benchmarks.report import Result, Size, Target, checksum, write_table
 from neardup import Config, Deduplicator, Document, Signer
+from neardup.documents.document import Relation
 from neardup.pairs.pipeline import Matcher, match_step
 
 SEED = 30
 LAW, PLANTED, BLOGS, COST = "S30-quotes", "S30-quotes-planted", "S30-quotes-blogs", "S30-quotes-cost"
+CHANCE = "S30-quotes-chance"
 # The column of the program in the table of the results, and the key of the first cell of a row.
 OWN, ROW = "parts", "row"
 _CASES: dict[Size, int] = {"smoke": 20, "default": 1000, "large": 10_000}
@@ -44,6 +47,9 @@ _CHANGED = {
 _HOST_WORDS = 400
 # Seconds a MB at most: of a whole command with scheme ``passages``.
 _MATCHING_MAX = 0.32
+# Words of each of two books without a common sentence, and a score below that of a part.
+_BOOK_WORDS: dict[Size, int] = {"smoke": 50_000, "default": 1_400_000, "large": 1_400_000}
+_CHANCE_SCORE = 14
 # Characters of a quote in a live blog, part of its words that is changed, and entries of a blog: reports of the wire.
 _BLOG_QUOTE, _BLOG_CHANGED, _ENTRIES = 300, 0.2, 30
 _CONFIG = Config(scheme="parts")
@@ -212,6 +218,24 @@ def blogs(size: Size) -> Iterator[Result]:
     yield Result(BLOGS, what, own / len(sources), "", Target("at least", 0.95), details)
 
 
+def chance(size: Size) -> Iterator[Result]:
+    """The parts of two books that share words and no sentence: the wire and old addresses, words shuffled."""
+    if not all((DATA / name).exists() for name in ("reuters_wire", "sotu")):
+        yield Result(CHANCE, "books", None, "", details=NO_DATA)
+        return
+    rng = random.Random(SEED)
+    addresses = (path.read_text(encoding="utf-8") for path in sorted((DATA / "sotu").glob("*.txt")))
+    books = [" ".join(texts).split() for texts in (reports(), addresses)]
+    for words in books:
+        rng.shuffle(words)
+    words_max = min(_BOOK_WORDS[size], *map(len, books))
+    config = Config(scheme=f"parts:score={_CHANCE_SCORE}", text_characters_max=1 << 24)
+    documents = [Document(str(n), " ".join(words[:words_max])) for n, words in enumerate(books)]
+    parts = [part for pair in Deduplicator(config).process(documents) for part in cast(Relation, pair.relation).passages]
+    what = f"parts of two books of random words that score {_CHANCE_SCORE}"
+    yield Result(CHANCE, what, len(parts), "", Target("equal to", 0), {"words": words_max})
+
+
 def _sources(rng: random.Random) -> tuple[list[str], list[str]]:
     """Long reports of the wire in a random order, and the other reports."""
     every = sorted(set(reports()))
@@ -263,7 +287,7 @@ def _times(config: Config, texts: list[str]) -> tuple[float, float, float]:
     return sign, match, matcher.table.memory_bytes()[0]
 
 
-SCENARIOS = {LAW: law, PLANTED: planted, BLOGS: blogs, COST: cost}
+SCENARIOS = {LAW: law, PLANTED: planted, BLOGS: blogs, CHANCE: chance, COST: cost}
 
 
 def written(document: str, results: Iterable[Result]) -> str:
