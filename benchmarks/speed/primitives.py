@@ -50,7 +50,6 @@ WORKLOADS = {
     "mask_of_line": "table",
     "prefetch": "table",
     "put_escapes": "escapes",
-    "put_tile": "planes",
     "put_word": "planes",
     "running_sums": "words",
     "widen": "ascii",

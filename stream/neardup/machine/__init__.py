@@ -4,10 +4,10 @@
 functions of a few instructions for kernels to call. docs/MACHINE_CODE.md explains each of them.
 """
 
-from neardup.machine import bits, lanes, memory, tiles, utf8, words
+from neardup.machine import bits, lanes, memory, utf8, words
 from neardup.machine.choice import refuse_unknown
 from neardup.machine.code import PRIMITIVES
 
-__all__ = ["PRIMITIVES", "bits", "lanes", "memory", "tiles", "utf8", "words"]
+__all__ = ["PRIMITIVES", "bits", "lanes", "memory", "utf8", "words"]
 
 refuse_unknown(name for name, one in PRIMITIVES.items() if one.model)

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from neardup.machine.tiles import PANEL_LINES, TILE_VECTORS_MAX
 from neardup_textbook.vectors.projections import BLOCK_VECTORS, panels, project
+from neardup_textbook.vectors.tiles import PANEL_LINES, TILE_VECTORS_MAX
 
 RNG = np.random.default_rng(1)
 

@@ -4,12 +4,6 @@ x . v is a sum of fused multiply-adds in ``float32``, from the first component t
 addition. So a dot product depends only on its two vectors. In a library's matrix product the batch, the number of
 threads and the width of registers change the last digits. Here a vector has the same bits and segments on every
 machine.
-
-The sums stay in registers: 6 or 8 vectors, a tile, against ``PANEL_LINES`` lines at a time. The lines are stored
-interleaved in panels. Compilers do not produce this form of the loop, so this module generates its code. A machine
-without fused multiply-add computes the same sums, slowly.
-
-Source: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 2008.
 """
 
 from __future__ import annotations
@@ -18,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import kernel
-from neardup.machine.tiles import PANEL_LINES, TILE_VECTORS_MAX, put_tile, tile_vectors
+from neardup_textbook.vectors.tiles import PANEL_LINES, TILE_VECTORS_MAX, put_tile, tile_vectors
 
 # Vectors multiplied by a panel while it is in the cache: 384 kB if they have 1,024 components.
 BLOCK_VECTORS = 96

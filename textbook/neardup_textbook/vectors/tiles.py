@@ -7,8 +7,6 @@ Source: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication",
 
 from __future__ import annotations
 
-import numpy as np
-
 from neardup.machine.code import (
     F32,
     I64,
@@ -16,12 +14,10 @@ from neardup.machine.code import (
     Value,
     alloca_once_value,
     for_range,
-    primitive,
     types,
     vector,
     without_model,
 )
-from neardup.machine.compile import inlined
 
 # 8 x 16 sums take 8 of AVX-512's 32 registers of 16 numbers, and 6 x 16 sums take 12 of AVX2's 16 registers of 8
 # numbers. In measurements no other tile is faster by 5%, on vectors of 128 and of 784 components.
@@ -63,36 +59,10 @@ def _row(code: Code, matrix: Value, first: Value, number: int, length: Value) ->
     return code.builder.gep(matrix.data, [code.builder.mul(row, length)])
 
 
-@primitive(_put_tile, types.void, first=types.int64, row=types.int64, column=types.int64)
+@without_model(_put_tile, types.void, first=types.int64, row=types.int64, column=types.int64)
 def put_tile(vectors, first, panel, sums, row, column):
     """Write the sums of ``tile_vectors()`` vectors (``float32[n, d]``) from ``first`` on and a panel
     (``float32[d, 16]``) to ``sums[row:, column:]``.
 
     A sum is one of fused multiply-adds, from the first component to the last.
     """
-    for n in range(tile_vectors()):
-        for line in range(PANEL_LINES):
-            total = np.float32(0)
-            for i in range(len(panel)):
-                total = _fused(vectors[first + n, i], panel[i, line], total)
-            sums[row + n, column + line] = total
-
-
-@inlined
-def _fused(a, b, c):
-    """``a * b + c`` of three ``float32``, rounded once.
-
-    The product is exact in ``float64``. Their sum is rounded to an odd last bit, so that the second rounding is that of
-    the exact sum. Source: Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Transactions on
-    Computers 2008.
-    """
-    product, addend = np.float64(a) * np.float64(b), np.float64(c)
-    total = product + addend
-    part = total - product
-    error = (product - (total - part)) + (addend - part)
-    if error > 0 or error < 0:
-        bits = np.float64(total).view(np.int64)
-        if not bits & 1:
-            bits += 1 if (error > 0) == (total > 0) else -1
-        total = np.int64(bits).view(np.float64)
-    return np.float32(total)
