@@ -32,7 +32,7 @@ def test_documents_that_are_signed_in_threads_give_the_same_messages(threads: in
         )
     assert together == alone
     assert {"empty", "not_json"} <= together.report.refused.keys()
-    assert min(together.report.documents, together.report.removals) > 5
+    assert min(together.report.counts["documents"], together.report.counts["removals"]) > 5
 
 
 def test_a_worker_with_a_pool_publishes_what_a_worker_without_one_does() -> None:

@@ -131,7 +131,7 @@ def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
     records = [Record(0, i, -1, f"d{i}".encode(), value.encode()) for i, value in enumerate(values)]
     done = sign_records(records, SIGNER, PLAN, now_seconds=own + 5)
     assert [(letter["reason"], letter["offset"]) for letter in letters(done.messages)] == [("no_time", 0)]
-    assert (done.report.refused, done.report.clamped) == ({"no_time": 1}, 1)
+    assert (done.report.refused, done.report.counts["clamped"]) == ({"no_time": 1}, 1)
     assert times_of(done.messages) == [round(own * 1e6), round((own + 5) * 1e6)]
 
 
@@ -156,7 +156,7 @@ def test_a_time_that_cannot_be_read_costs_no_document(timestamp: str) -> None:
     """The document has the time of its record, and is counted."""
     done = sign_records([record(f'{{"id": "a", {TEXT}, "timestamp": {timestamp}}}')], Signer(PLAN.config), PLAN)
     assert times_of(done.messages) == [NOW_MS * 1000]
-    assert (done.report.refused, done.report.undated, done.report.clamped) == ({}, 1, 0)
+    assert (done.report.refused, done.report.counts["undated"], done.report.counts["clamped"]) == ({}, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_time_far_ahead_of_its_record_is_clamped(
         with mock.patch("neardup_workers.doing.stages.signer.decode_columns", columns):
             done = sign_records([given], SIGNER, PLAN, now_seconds=NOW_MS / 1000)
         assert times_of(done.messages) == [round(kept * 1e6)]
-        assert done.report.clamped == (clamped or late_ms > 0)
+        assert done.report.counts["clamped"] == (clamped or late_ms > 0)
 
 
 def test_a_message_is_split_before_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,10 +218,12 @@ def test_no_bytes_stop_a_signer(pairs: list[tuple[bytes | None, bytes | None]]) 
     records = [Record(0, i, NOW_MS, key, value) for i, (key, value) in enumerate(pairs)]
     done = sign_records(records, SIGNER, PLAN)
     report = done.report
-    assert report.documents + sum(report.refused.values()) <= len(records)
+    assert report.counts["documents"] + sum(report.refused.values()) <= len(records)
     removals = {record.key for record in records if record.value is None} - {None}
-    assert report.documents + sum(report.refused.values()) >= len(records) - sum(r.value is None for r in records)
-    assert report.removals >= bool(removals) - len(letters(done.messages))
+    assert report.counts["documents"] + sum(report.refused.values()) >= len(records) - sum(
+        r.value is None for r in records
+    )
+    assert report.counts["removals"] >= bool(removals) - len(letters(done.messages))
 
 
 def hostile(folder: Path) -> list[bytes]:
@@ -247,7 +249,7 @@ def test_hostile_inputs_are_signed_or_dead_and_stop_nothing(name: str, real_data
     origins = Counter(letter["offset"] for letter in letters(done.messages))
     assert set(origins.values()) == {1}
     tombstones = sum(r.value is None for r in records)
-    assert done.report.documents + len(origins) >= len(records) - tombstones
+    assert done.report.counts["documents"] + len(origins) >= len(records) - tombstones
     assert max(len(message.value) for message in done.messages) < MESSAGE_BYTES
 
 
@@ -349,4 +351,4 @@ def test_an_id_that_is_not_the_key_is_counted_and_warned_of() -> None:
     """A tombstone has only a key, so it would not reach the document."""
     pairs = [(b"a", "a"), (b"other", "b"), (b"7", 7), (None, "c")]
     records = [record(json.dumps({"id": id_, "text": f"words {key!r}"}))._replace(key=key) for key, id_ in pairs]
-    assert sign_records(records, SIGNER, PLAN).report.misnamed == 1
+    assert sign_records(records, SIGNER, PLAN).report.counts["misnamed"] == 1

@@ -235,22 +235,17 @@ class SignWorker:
         if not is_committed:
             return 0
         report = signings.report
-        self.observer.count("documents", report.documents)
-        self.observer.count("bytes", report.bytes)
-        self.observer.count("shingles", report.shingles)
-        self.observer.count("removals", report.removals)
-        self.observer.count("clamped", report.clamped)
-        self.observer.count("undated", report.undated)
-        self.observer.count("misnamed", report.misnamed)
-        self.observer.count("canaries", report.canaries)
+        for name, count in report.counts.items():
+            self.observer.count(name, count)
         for reason, count in report.refused.items():
             self.observer.count("refused", count, reason)
-        if report.misnamed and not self._warned:
+        misnamed = report.counts["misnamed"]
+        if misnamed and not self._warned:
             self._warned = True
             _log.warning(
                 "%d documents of this step have an id that is not the key of their message: a tombstone with that key "
                 "does not remove them; send each document with its id as the key (counted as misnamed)",
-                report.misnamed,
+                misnamed,
             )
         self._warn_of_small_documents(report.bands)
         self.observer.count("unaligned", step.unaligned)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -75,18 +76,12 @@ class SignPlan(NamedTuple):
 
 
 class SignReport(NamedTuple):
-    """Counts of a step, for the metrics."""
+    """Counts of a step: by the name of the metric; of refused documents by reason; and, of a scheme that omits bands of
+    small documents, of documents by bands with a key."""
 
-    documents: int
-    bytes: int
-    shingles: int
-    removals: int
-    clamped: int
-    undated: int
-    misnamed: int
-    refused: dict[str, int]
-    bands: dict[int, int]  # documents by bands with a key, of a scheme that omits bands of small documents
-    canaries: int
+    counts: Counter[str]
+    refused: Counter[str]
+    bands: Counter[int]
 
 
 class Signings(NamedTuple):
@@ -175,7 +170,7 @@ def sign_records(
         step.decode()
     with stage(observer, "sign"):
         step.sign()
-    return Signings(step.messages, step.report())
+    return Signings(step.messages, step.report)
 
 
 class _Step:
@@ -189,18 +184,8 @@ class _Step:
         self._read, self._undecoded = _plain(records, plan.values)
         self._rows, self._canaries = StepRows(records), canaries
         self._chunks = _Chunks(start, shows=plan.fields.source is not None)
-        self._refused: dict[str, int] = {}
-        self._bands: dict[int, int] = {}
-        self._documents = self._shingles = self._removals = self._clamped = self._misnamed = self._written = 0
-        self._undated = 0
-
-    def report(self) -> SignReport:
-        """Return the counts of the step."""
-        size = sum(len(record.value or b"") for record in self._records)
-        return SignReport(
-            self._documents, size, self._shingles, self._removals, self._clamped, self._undated, self._misnamed,
-            self._refused, self._bands, self._written,
-        )  # fmt: skip
+        self._counts = Counter(bytes=sum(len(record.value or b"") for record in records))
+        self.report = SignReport(self._counts, Counter(), Counter())
 
     def decode(self) -> None:
         """Read the records in order: those signed at once as columns, or one by one where some have another form."""
@@ -219,8 +204,7 @@ class _Step:
                     self._decode(row)
             else:
                 self._chunks.add_columns(first, columns.documents, columns.shown)
-                self._clamped += columns.clamped
-                self._misnamed += columns.misnamed
+                self._counts.update(clamped=columns.clamped, misnamed=columns.misnamed)
         self._chunks.end()
 
     def _decode(self, row: int) -> None:
@@ -242,7 +226,7 @@ class _Step:
             elif id_ is not None:
                 self._rows.remove(row, id_)
                 self._canaries.remove(id_)
-                self._removals += 1
+                self._counts["removals"] += 1
         else:
             collection, named = _named(record.key, plan)
             key = None if named is None else _as_text(named)
@@ -265,7 +249,7 @@ class _Step:
 
     def _count_undated(self, reason: str, value: object) -> None:
         """Count a time that cannot be read: its document has the time of its record."""
-        self._undated += 1
+        self._counts["undated"] += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
         """Add a document with its time: the time of its record if it has none, or one that is ahead of that."""
@@ -281,8 +265,7 @@ class _Step:
             document = document._replace(timestamp=arrived)
         elif arrived + skew_seconds < document.timestamp < math.inf:
             document, is_ahead = document._replace(timestamp=arrived), True
-        self._clamped += is_ahead
-        self._misnamed += is_misnamed
+        self._counts.update(clamped=is_ahead, misnamed=is_misnamed)
         self._chunks.add(row, document)
 
     def sign(self) -> None:
@@ -293,7 +276,7 @@ class _Step:
         rows, fingerprint = self._rows.signed(plan.config.plan.width), plan.config.signing_fingerprint
         if (canaries := self._canaries.end()) is not None:
             rows = rows._replace(canaries=encode_canaries(canaries, fingerprint))
-            self._written = len(canaries.places)
+            self._counts["canaries"] = len(canaries.places)
         self.messages += [Message(plan.topics.signed, PARTITION, data) for data in encode_signed(rows, fingerprint)]
 
     def _sign(self, chunk: _Chunk) -> None:
@@ -306,8 +289,7 @@ class _Step:
             row = chunk.rows[refusal.position]
             self._refuse(self._records[row], _reason(self._read[row], refusal, chunk, self._plan))
             accepted[refusal.position] = False
-        self._shingles += signed.shingles
-        self._documents += signed.batch.size
+        self._counts.update(shingles=signed.shingles, documents=signed.batch.size)
         self._count_bands(signed)
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
         shown, rows = select_shown(chunk.shown, np.flatnonzero(accepted)), chunk.rows[accepted]
@@ -320,12 +302,12 @@ class _Step:
         if scheme.partial:
             counts = documents_by_bands(scheme.keys(signed.batch.evidence, plan), plan.tuning.bands)
             for bands in np.flatnonzero(counts).tolist():
-                self._bands[bands] = self._bands.get(bands, 0) + int(counts[bands])
+                self.report.bands[bands] += int(counts[bands])
 
     def _refuse(self, record: Record, reason: str, documents: int = 1) -> None:
         """Count a refusal of so many documents, and add its dead letter."""
         plan = self._plan
-        self._refused[reason] = self._refused.get(reason, 0) + documents
+        self.report.refused[reason] += documents
         partition = partition_of_key(record.key or b"", plan.dead_partitions)
         key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
         dead = encode_dead(record, plan.topics.documents, reason, plan.config)
