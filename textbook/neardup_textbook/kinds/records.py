@@ -30,7 +30,7 @@ from pydantic import Field as Option
 
 from neardup.documents.document import Document, Features
 from neardup.errors import Reason
-from neardup.features.texts.normalize import FOLD_RULES, NormalForm, encodable, normalize_any
+from neardup.features.texts.normalize import FOLD_RULES, NormalForm, normalize_any
 from neardup.schemes.interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
 from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, keyed
@@ -143,7 +143,9 @@ def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | Reason:
         return Reason("text_too_long")
     normal = (normalize_any(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
     values = tuple("" if value.strip().casefold() in plan.placeholders else value for value in normal)
-    if not all(encodable(value) for value in values):
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError:  # a lone surrogate
         return Reason("surrogate")
     keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]
     return values if any(all(values[field] for field in key) for key in keys) else Reason("no_key")

@@ -202,15 +202,6 @@ def normalize_any(text: str, form: NormalForm) -> str:
     return normalize(text, form)
 
 
-def encodable(text: str) -> bool:
-    """Whether the text has a UTF-8 form; a text with a lone surrogate has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _seen(text: str) -> str:
     return text if text.isascii() else _IGNORED.sub("", text)
 

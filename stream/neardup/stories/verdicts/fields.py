@@ -351,14 +351,6 @@ def _listed_columns() -> tuple[tuple[str, int | None, bool, tuple[str, ...]], ..
     )
 
 
-def listed(values: npt.NDArray[Any], absent: Any) -> list[Any]:
-    """Return values as a list, with ``None`` where one is absent (``bool[n]``, or ``None`` for nowhere)."""
-    each: list[Any] = values.tolist()
-    for row in () if absent is None else absent.nonzero()[0].tolist():
-        each[row] = None
-    return each
-
-
 def arrow_columns(
     pa: Any, verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW
 ) -> dict[str, Any]:

@@ -27,12 +27,9 @@ PRAGMA application_id = {_APPLICATION_ID};
 CREATE TABLE feeds (
     url TEXT PRIMARY KEY, address TEXT NOT NULL, etag TEXT NOT NULL, modified TEXT NOT NULL, seen BLOB NOT NULL
 ) WITHOUT ROWID;
-"""
-# Files of earlier versions lack these.
-_LATER = """
-CREATE TABLE IF NOT EXISTS conditions (url TEXT PRIMARY KEY, condition TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS offers (url TEXT PRIMARY KEY, offer TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS keys (key BLOB NOT NULL);
+CREATE TABLE conditions (url TEXT PRIMARY KEY, condition TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE offers (url TEXT PRIMARY KEY, offer TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE keys (key BLOB NOT NULL);
 """
 
 
@@ -125,7 +122,6 @@ def open_states(path: str | None) -> Iterator[FeedStates]:
                 connection.execute("COMMIT")
             else:
                 raise Failure(Exit.INPUT, f"{path} is a database of another program: name another file with --state")
-            connection.executescript(_LATER)
             yield FeedStates(connection)
     except sqlite3.Error as error:
         held = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
