@@ -10,6 +10,7 @@ import copy
 import errno
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -27,7 +28,7 @@ from neardup_workers.outside.options.judging import (
     ShowOptions,
     TuneOptions,
 )
-from neardup_workers.outside.options.shared import PrintOptions
+from neardup_workers.outside.options.shared import CommandOptions, PrintOptions
 from neardup_workers.outside.process.exits import Exit, Failure, exit_codes_help
 from neardup_workers.outside.process.printable import Messages, printable
 from neardup_workers.running.cli import kafka, services  # noqa: F401 - they add their commands
@@ -77,49 +78,50 @@ def main_options(
         logging.basicConfig(level=logging.DEBUG)
 
 
-@command("run", SettingsCommand, RunOptions)
-def run_command(options: RunOptions, given: Given) -> None:
-    """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
+def _loaded(options: CommandOptions, given: Given, *kind: type[Any], **fixed: str) -> Any:
+    """Return the settings of a command, of which some are ``fixed``."""
     from neardup_workers.outside.settings.load import load
+
+    return load({**given, **fixed}, options.config, *kind)
+
+
+@command("run", SettingsCommand, RunOptions)
+def run_command(options: RunOptions, given: Given) -> int:
+    """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     from neardup_workers.running.commands.run import run
 
-    raise typer.Exit(run(options, load(given, options.config)))
+    return run(options, _loaded(options, given))
 
 
 @command("dedup", SettingsCommand, DedupOptions)
-def dedup_command(options: DedupOptions, given: Given) -> None:
+def dedup_command(options: DedupOptions, given: Given) -> int:
     """Write the documents to keep, byte for byte as they came, and drop the near-duplicates of documents that are kept.
 
     Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.dedup.command import run
 
-    raise typer.Exit(run(options, load(given, options.config)))
+    return run(options, _loaded(options, given))
 
 
 @command("probe", SettingsCommand, ProbeOptions)
-def probe_command(options: ProbeOptions, given: Given) -> None:
+def probe_command(options: ProbeOptions, given: Given) -> int:
     """Write the near-duplicates that each document has in an index, without adding it there."""
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.run import probe
 
-    raise typer.Exit(probe(options, load(given, options.config)))
+    return probe(options, _loaded(options, given))
 
 
 @command("batch", SettingsCommand, BatchOptions)
-def batch_command(options: BatchOptions, given: Given) -> None:
+def batch_command(options: BatchOptions, given: Given) -> int:
     """Write the pairs that run would find among documents at rest, with a table of bounded size."""
-    from neardup_workers.outside.settings.load import load
-
-    engine = import_module(f"neardup_workers.running.commands.batch.{_ENGINES[options.engine]}")
-    raise typer.Exit(engine.run(options, load(given, options.config)))
+    run: Callable[..., int] = import_module(f"neardup_workers.running.commands.batch.{_ENGINES[options.engine]}").run
+    return run(options, _loaded(options, given))
 
 
 @command("tune", TuneCommand, TuneOptions)
 def tune_command(options: TuneOptions, given: Given) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.tune import curve as tune
     from neardup_workers.running.commands.tune import sample as tune_sample
 
@@ -128,7 +130,7 @@ def tune_command(options: TuneOptions, given: Given) -> None:
     if family is not None and not options.sample:
         family.show(asked, plot=options.plot, as_json=options.as_json)
     elif family is None and options.sample and options.plot is None:
-        tune_sample.show(load(given, options.config), options.sample, as_json=options.as_json)
+        tune_sample.show(_loaded(options, given), options.sample, as_json=options.as_json)
     elif options.sample:
         raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
     else:
@@ -141,13 +143,12 @@ def calibrate_command(options: CalibrateOptions, given: Given) -> None:
 
     With --field no pair was judged: a field that was not scored says how many pairs of each similarity are true.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.evaluate import judged
 
     if options.field is None and options.clusters:
         raise Failure(Exit.USAGE, "--clusters has no pairs that were judged: give --field, by which it judges")
     if options.field is None:
-        judged.run(options, load(given, options.config))
+        judged.run(options, _loaded(options, given))
     else:
         import_module("neardup_textbook.commands.calibrate").run(options)
 
@@ -158,11 +159,10 @@ def evaluate_command(options: EvaluateOptions, given: Given) -> None:
 
     With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index, purity by size.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.evaluate import pairs, verdicts
 
     judges_clusters = options.labels is not None or (options.clusters and options.truth is not None)
-    (verdicts if judges_clusters else pairs).run(options, load(given, options.config))
+    (verdicts if judges_clusters else pairs).run(options, _loaded(options, given))
 
 
 @command("show", SettingsCommand, ShowOptions)
@@ -171,10 +171,9 @@ def show_command(options: ShowOptions, given: Given) -> None:
 
     Give the settings of the run. Pairs below the threshold are there if it wrote --candidates.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.show import run
 
-    run(options, load(given, options.config))
+    run(options, _loaded(options, given))
 
 
 @command("quotes", QuotesCommand, QuotesOptions)
@@ -183,11 +182,10 @@ def quotes_command(options: QuotesOptions, given: Given) -> None:
 
     Words of a quote may be changed.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.quotes import run
 
     scheme = "parts:spelling=historic" if options.historic else "parts"
-    run(options, load({**given, "scheme": scheme}, options.config))
+    run(options, _loaded(options, given, scheme=scheme))
 
 
 @command("audit", SettingsCommand, AuditOptions)
@@ -196,33 +194,29 @@ def audit_command(options: AuditOptions, given: Given) -> None:
 
     Give the settings of the run. Shares have intervals of 95 percent; the ten worst misses come with a reason each.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.audit import run
 
-    run(options, load(given, options.config))
+    run(options, _loaded(options, given))
 
 
 @command("passages", SchemeCommand, PassagesOptions)
-def passages_command(options: PassagesOptions, given: Given) -> None:
+def passages_command(options: PassagesOptions, given: Given) -> int:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
     the option templates of schemes passages and parts.
 
     Read it before you use it: they do not find what the list has.
     """
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.templates import templates
 
-    raise typer.Exit(templates(options, load({**given, "scheme": "passages"}, options.config)))
+    return templates(options, _loaded(options, given, scheme="passages"))
 
 
 @command("learn-order", SchemeCommand, LearnOrderOptions)
-def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
+def learn_order_command(options: LearnOrderOptions, given: Given) -> int:
     """Learn from a sample which tokens are frequent, as the order for scheme prefix (its option token_order)."""
-    from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.learn_order import OrderSettings, learn
 
-    settings = load({**given, "scheme": "prefix"}, options.config, OrderSettings)
-    raise typer.Exit(learn(options, settings))
+    return learn(options, _loaded(options, given, OrderSettings, scheme="prefix"))
 
 
 @command("settings", HelpCommand, PrintOptions)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -34,7 +34,7 @@ from neardup_workers.running.cli.sections import app, command
 if TYPE_CHECKING:
     from neardup_workers.outside.settings.kafka import StreamSettings
 
-
+_Found = TypeVar("_Found")
 topics = typer.Typer(
     help="Make the topics of a deployment, or say what they are.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -46,48 +46,36 @@ app.add_typer(topics, name="topics")
 app.add_typer(dead, name="dead")
 
 
-@command("sign", WorkerCommand, WorkerOptions)
-def sign_command(options: WorkerOptions, given: Given) -> None:
-    """Sign documents from Kafka: read documents, publish signed, put what cannot be read into documents.dead.
-
-    A worker is known by its names to Kafka, the same after every restart: member of the group and transactional id are
-    {topic-prefix}{group}-sign-{generation}-{instance}. Give each signer its own --instance.
-    """
-    _work("sign", options, given)
-
-
-@command("match", WorkerCommand, WorkerOptions)
-def match_command(options: WorkerOptions, given: Given) -> None:
-    """Match documents from Kafka: read signed, keep the window in memory, publish pairs as candidates.
-
-    A worker is known by its names to Kafka, the same after every restart: member of the group and transactional id are
-    {topic-prefix}{group}-match-{generation}-{instance}. Give each matcher its own --instance.
-    """
-    _work("match", options, given)
+# Role -> what it does, and what one has to know of several of them.
+_ROLES = {
+    "sign": ("Sign documents from Kafka: read documents, publish signed, put what cannot be read into documents.dead.",
+             "Give each signer its own --instance."),
+    "match": ("Match documents from Kafka: read signed, keep the window in memory, publish pairs as candidates.",
+              "Give each matcher its own --instance."),
+    "link": ("Decide documents from Kafka: read signed and links, publish one final verdict for each document, and "
+             "clusters.", "All roles need --verdicts. One linker works, others stand by."),
+    "filter": ("Forward the documents that are kept: read verdicts and documents, publish documents.unique, byte for "
+               "byte.", "All roles need --verdicts. Give each filter its own --instance."),
+}  # fmt: skip
 
 
-@command("link", WorkerCommand, WorkerOptions)
-def link_command(options: WorkerOptions, given: Given) -> None:
-    """Decide documents from Kafka: read signed and links, publish one final verdict for each document, and clusters.
+def _add_role(role: str, does: str, several: str) -> None:
+    def work(options: WorkerOptions, given: Given) -> int:
+        return _work(role, options, given)
 
-    All roles need --verdicts. One linker works, others stand by. A worker is known by its names to Kafka: member of the
-    group and transactional id are {topic-prefix}{group}-link-{generation}-{instance}.
-    """
-    _work("link", options, given)
+    work.__doc__ = (
+        f"{does}\n\nA worker is known by its names to Kafka, the same after every restart: member of the group and "
+        f"transactional id are {{topic-prefix}}{{group}}-{role}-{{generation}}-{{instance}}. {several}"
+    )
+    command(role, WorkerCommand, WorkerOptions)(work)
 
 
-@command("filter", WorkerCommand, WorkerOptions)
-def filter_command(options: WorkerOptions, given: Given) -> None:
-    """Forward the documents that are kept: read verdicts and documents, publish documents.unique, byte for byte.
-
-    All roles need --verdicts. Give each filter its own --instance: member of the group and transactional id are
-    {topic-prefix}{group}-filter-{generation}-{instance}.
-    """
-    _work("filter", options, given)
+for _role, _texts in _ROLES.items():
+    _add_role(_role, *_texts)
 
 
 @command("up", WorkerCommand, UpOptions)
-def up_command(options: UpOptions, given: Given) -> None:
+def up_command(options: UpOptions, given: Given) -> int:
     """Run workers on this machine: start them, start them again when they die, end them in order.
 
     Each is a process of its own with the instances 0, 1, ... of its role: member and transactional id are
@@ -113,29 +101,29 @@ def up_command(options: UpOptions, given: Given) -> None:
     specs = child_specs(counts, _with_start(given, options.start), options.config, settings.health_port)
     code = Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run()
     relay_rest()
-    raise typer.Exit(code)
+    return code
 
 
 @command("load", ConnectionCommand, LoadOptions)
-def load_command(options: LoadOptions, given: Given) -> None:
+def load_command(options: LoadOptions, given: Given) -> int:
     """Send the documents in files to Kafka, keyed by id."""
     from neardup_workers.running.commands.load import load_paths
 
     with broker_failures():
-        raise typer.Exit(load_paths(options, _settings(given, options.config, None, window=False)))
+        return load_paths(options, _settings(given, options.config, None, window=False))
 
 
 @command("tail", ConnectionCommand, TailOptions)
-def tail_command(options: TailOptions, given: Given) -> None:
+def tail_command(options: TailOptions, given: Given) -> int:
     """Print pairs, or verdicts, as they are committed, a line of JSON each."""
     from neardup_workers.running.commands.tail import tail
 
     with broker_failures():
-        raise typer.Exit(tail(options, _settings(given, options.config, options.start, window=False)))
+        return tail(options, _settings(given, options.config, options.start, window=False))
 
 
 @command("status", TopicsCommand, StatusOptions)
-def status_command(options: StatusOptions, given: Given) -> None:
+def status_command(options: StatusOptions, given: Given) -> int:
     """Say how a deployment is, from its topics and offsets alone: roles, lags, and what is wrong and what to do.
 
     The exit code is that of the worst problem: 7 topics, 8 records that are gone, 9 settings that differ, 11 workers
@@ -143,12 +131,11 @@ def status_command(options: StatusOptions, given: Given) -> None:
     """
     from neardup_workers.running.commands.topics.status import status
 
-    code = _with_transport(lambda transport, settings: status(options, transport, settings), options.config, given)
-    raise typer.Exit(code)
+    return _with_transport(lambda transport, settings: status(options, transport, settings), options.config, given)
 
 
 @command("size", TopicsCommand, SizeOptions)
-def size_command(options: SizeOptions, given: Given) -> None:
+def size_command(options: SizeOptions, given: Given) -> int:
     """Say what a deployment needs, before it exists: memory, cores, times and shards; asks no broker.
 
     It signs a sample under the settings for bytes; times are those of one measured machine.
@@ -156,7 +143,7 @@ def size_command(options: SizeOptions, given: Given) -> None:
     from neardup_workers.running.commands.size import size
 
     windowed = given if options.window is None else {**given, "window_seconds": options.window}
-    raise typer.Exit(size(options, _settings(windowed, options.config, None)))
+    return size(options, _settings(windowed, options.config, None))
 
 
 @command("list", ConnectionCommand, DeadOptions, dead)
@@ -176,7 +163,7 @@ def dead_show_command(options: DeadOptions, given: Given) -> None:
 
 
 @command("replay", ConnectionCommand, DeadOptions, dead)
-def dead_replay_command(options: DeadOptions, given: Given) -> None:
+def dead_replay_command(options: DeadOptions, given: Given) -> int:
     """Send the documents of letters to the topic of documents again, each once, also when this is run again.
 
     A document keeps key, partition and time, and has the header neardup-replayed.
@@ -185,18 +172,16 @@ def dead_replay_command(options: DeadOptions, given: Given) -> None:
 
     done = _with_letters(replay, options, given)
     typer.echo(done.sentence(), err=True)
-    raise typer.Exit(done.exit)
+    return done.exit
 
 
-def _with_letters(use: Callable[..., Any], options: DeadOptions, given: Given) -> Any:
+def _with_letters(use: Callable[..., _Found], options: DeadOptions, given: Given) -> _Found:
     from neardup_workers.running.commands.dead import chosen
 
-    which = chosen(options)
-    act = partial(use, which=which)
-    return _with_transport(act, options.config, given, window=False)
+    return _with_transport(partial(use, which=chosen(options)), options.config, given, window=False)
 
 
-def _with_transport(use: Callable[..., Any], config: str | None, given: Given, *, window: bool = True) -> Any:
+def _with_transport(use: Callable[..., _Found], config: str | None, given: Given, *, window: bool = True) -> _Found:
     """Return what a command does with the broker and the settings."""
     from neardup_workers.outside.transport.kafka.connect import connect
 
@@ -300,8 +285,8 @@ def broker_failures() -> Iterator[None]:
         raise failure_of(error) from error
 
 
-def _work(role: str, options: WorkerOptions, given: Given) -> None:
-    """Run one worker until a signal arrives."""
+def _work(role: str, options: WorkerOptions, given: Given) -> int:
+    """Run one worker until a signal arrives; returns the exit code."""
     import logging
     from importlib.metadata import version
 
@@ -353,4 +338,4 @@ def _work(role: str, options: WorkerOptions, given: Given) -> None:
         settle()
 
     outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=loaded, collect=give_back)
-    raise typer.Exit(Shell(ROLES[role], settings, outside, limits).run())
+    return Shell(ROLES[role], settings, outside, limits).run()

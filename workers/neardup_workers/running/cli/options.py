@@ -52,18 +52,20 @@ _TYPES: dict[str, tuple[Any, str | None]] = {
 # The settings of a command line, by field: what ``load`` of ``neardup_workers.outside.settings.load`` takes.
 Given = dict[str, Any]
 Options = TypeVar("Options")
+# What a command does; it may return its exit code.
+Work = Callable[[Options, Given], int | None]
 
 
-def command_of(kind: type[Options]) -> Callable[[Callable[[Options, Given], None]], Callable[..., None]]:
+def command_of(kind: type[Options]) -> Callable[[Work[Options]], Callable[..., None]]:
     """Return a decorator: a function of options and settings becomes a command with a parameter for each field.
 
     ``kind`` is a dataclass of ``neardup_workers.outside.options``. Its own fields come first in the help, then those of
     its base classes.
     """
 
-    def decorate(function: Callable[[Options, Given], None]) -> Callable[..., None]:
+    def decorate(function: Work[Options]) -> Callable[..., None]:
         def command(ctx: typer.Context, **values: Any) -> None:
-            function(kind(**values), ctx.obj or {})
+            raise typer.Exit(function(kind(**values), ctx.obj or {}) or 0)
 
         parameters = [
             inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context), *_fields(kind)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from neardup_workers.running.cli.options import Given, Options, command_of
+from neardup_workers.running.cli.options import Options, Work, command_of
 
 # The line stands whole in a terminal of 80 columns: two blanks, the longest name, two blanks, the line.
 LINE_CHARACTERS_MAX = 60
@@ -89,6 +89,6 @@ app = typer.Typer(
 
 def command(
     name: str, kind: type[TyperCommand], options: type[Options], group: typer.Typer = app
-) -> Callable[[Callable[[Options, Given], None]], object]:
+) -> Callable[[Work[Options]], object]:
     """Return a decorator: a function of options and settings becomes a command of the program, or of a group of it."""
     return lambda function: group.command(name, cls=kind, epilog=EPILOG)(command_of(options)(function))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from neardup_workers.outside.options.running import AgentOptions, FeedCommandOptions, ServeCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.running.cli.kafka import broker_failures
@@ -14,7 +12,7 @@ from neardup_workers.running.cli.sections import command
 
 
 @command("serve", ServeCommand, ServeCommandOptions)
-def serve_command(options: ServeCommandOptions, given: Given) -> None:
+def serve_command(options: ServeCommandOptions, given: Given) -> int:
     """Answer over HTTP whether a document is new or a near-duplicate, with a window that survives restarts.
 
     POST /v1/check takes a document as JSON; GET /openapi.json describes all requests.
@@ -34,7 +32,7 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
         from neardup_workers.outside.transport.kafka.connect import connect
 
         view = load(given, options.config, ViewSettings)
-        raise typer.Exit(serve_view(view, options.state, connect(view)))
+        return serve_view(view, options.state, connect(view))
     if options.state is None:
         raise Failure(
             Exit.USAGE, "no --state is given: name the folder of the window, or show a deployment --from-kafka"
@@ -47,14 +45,14 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
 
         if options.to is None or options.salvage:
             raise Failure(Exit.USAGE, "serve backup: give serve backup --state FOLDER --to COPY")
-        raise typer.Exit(back_up(Path(options.state), Path(options.to)))
+        return back_up(Path(options.state), Path(options.to))
     settings = load(given, options.config, ServeSettings)
     if options.action == "follow":
         from neardup_workers.doing.http.view.reading import serve_reading
 
         if options.to is not None or options.salvage or settings.webhook is not None:
             raise Failure(Exit.USAGE, "serve follow reads a window: leave out --to, --salvage and --webhook")
-        raise typer.Exit(serve_reading(settings, options.state))
+        return serve_reading(settings, options.state)
     if options.action is not None:
         from neardup_workers.outside.process.compiling import Compiling, say
         from neardup_workers.outside.store.migrating import migrate
@@ -65,16 +63,16 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
                 f"serve {options.action}: use serve migrate, backup (--state OLD --to NEW), follow, or no word",
             )
         with Compiling(say):
-            raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
+            return migrate(settings, Path(options.state), Path(options.to))
     if options.to is not None:
         raise Failure(Exit.USAGE, "--to is for serve migrate and serve backup: leave it out")
     from neardup_workers.doing.http.server import serve
 
-    raise typer.Exit(serve(settings, options.state, salvage=options.salvage))
+    return serve(settings, options.state, salvage=options.salvage)
 
 
 @command("feed", FeedCommand, FeedCommandOptions)
-def feed_command(options: FeedCommandOptions, given: Given) -> None:
+def feed_command(options: FeedCommandOptions, given: Given) -> int:
     """Write the items of feeds as documents, a line of JSON each: id, timestamp, text, title, url and feed.
 
     The text is the content of the item, or else its summary. Requests go to public addresses only, unless
@@ -91,7 +89,7 @@ def feed_command(options: FeedCommandOptions, given: Given) -> None:
     if settings.websub:
         check_installed("feed", "serve", "starlette", "uvicorn", "httptools")
     with broker_failures():
-        raise typer.Exit(run(options, settings))
+        return run(options, settings)
 
 
 @command("mcp", HelpCommand, AgentOptions)
