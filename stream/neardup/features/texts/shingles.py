@@ -112,11 +112,6 @@ def urls(codes: CodePoints, k: int, stops: StopList) -> Features:
 Split = Callable[[CodePoints, int, StopList], Features]
 
 
-def _no_rules(stops: StopList) -> tuple[str, ...]:
-    del stops
-    return ()
-
-
 class Shingling(NamedTuple):
     """A row of ``SHINGLES``: what the elements of a document are.
 
@@ -126,7 +121,7 @@ class Shingling(NamedTuple):
 
     split: Split | None  # texts -> shingles; ``None`` where documents bring their elements themselves
     k_default: int
-    rules: Callable[[StopList], tuple[str, ...]] = _no_rules
+    rules: Callable[[StopList], tuple[str, ...]] = lambda stops: ()
     kind: str = "text"  # what a document brings: a key of ``neardup.pairs.json_lines.KINDS``
     k_fixed: str = ""  # why k has no other value than the default, where that is so
     needs_languages: bool = False

@@ -30,11 +30,7 @@ class FeedLists:
     def __init__(self, given: Sequence[str]) -> None:
         self._given = given
         self._read = {name: _read(name) for name in given if not _ADDRESS.match(name)}
-
-    @property
-    def has_files(self) -> bool:
-        """Whether the addresses may change."""
-        return bool(self._read)
+        self.has_files = bool(self._read)  # so the addresses may change
 
     def addresses(self) -> list[str]:
         """Return all addresses, each once, in order. Raises ``Failure`` if there are more than ``FEEDS_MAX``."""

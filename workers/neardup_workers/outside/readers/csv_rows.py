@@ -240,7 +240,7 @@ class _Row:
             return cells
         self._give_back()
         literal = self._literal(self._first.raw)
-        if len(literal) == width and not isinstance(literal, Reason) and not _ends_quoted(self._first.raw):
+        if len(literal) == width and not isinstance(literal, Reason) and not _QUOTED_END.search(self._first.raw):
             notes["{} rows have a quote that begins a cell and quotes none, so it is a letter"] += 1
             return literal
         return self._parsed(strict=False)
@@ -293,13 +293,8 @@ class _Row:
         raise csv.Error("a quote is not closed")
 
 
-# A cell that ends with a quote and blanks behind it.
+# A cell that ends with a quote and blanks behind it: only for them is the row none by RFC 4180.
 _QUOTED_END = re.compile(rb'"[ \t]+(?:[,;|\t]|\r?$)')
-
-
-def _ends_quoted(raw: bytes) -> bool:
-    """Whether a row is none by RFC 4180 only for blanks behind a quote."""
-    return _QUOTED_END.search(raw) is not None
 
 
 def _lines_of(number: int, raw: bytes, end: bytes) -> Iterator[Line]:

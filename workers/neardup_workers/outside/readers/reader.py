@@ -253,7 +253,9 @@ class EntryReader:
                 yield None
                 continue
             if self.fields.kind != "text" or self._html is not None:
-                yield from self._rows_as_lines(path, source, batch)
+                for raw in json_rows(batch, self.fields):
+                    self._number += 1
+                    yield self._line(path, source, Line(self._number, raw))
                 continue
             fault = fault_of(batch.schema, self.fields, ids_needed=fill is None)
             if fault is not None:
@@ -266,11 +268,6 @@ class EntryReader:
                 rows = table_rows if self._canonical is None else self._canonical.rows(table_rows)
                 yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
                 at, self._number = at + len(rows), self._number + len(rows)
-
-    def _rows_as_lines(self, path: str, source: str, batch: Any) -> Iterator[_Read]:
-        for raw in json_rows(batch, self.fields):
-            self._number += 1
-            yield self._line(path, source, Line(self._number, raw))
 
     def _lines(self, path: str, source: str, lines: Iterator[Line | Run]) -> Iterator[_Read | None]:
         """The entries of lines of JSON."""

@@ -143,7 +143,8 @@ def _texts(settings: Settings, paths: Sequence[str], repeats: Repeated) -> list[
                 text = normalize(document.text, form)
                 if len(text) < plan.gram:
                     continue  # the text has one hash, of all of it
-                for first, last in _series(held):
+                edges_of_series = np.flatnonzero(np.diff(np.r_[False, held >= 0, False].astype(np.int8)))
+                for first, last in edges_of_series.reshape(-1, 2).tolist():
                     if missing[held[first:last]].any():
                         missing[held[first:last]] = False
                         rarest = held[first:last][np.argmin(repeats.contents[held[first:last]])]
@@ -203,8 +204,3 @@ def _repeating(signed: Signed, repeats: Repeated) -> Iterator[tuple[int, npt.NDA
     for row, (begin, end) in enumerate(pairwise(starts.tolist())):
         if (held[begin:end] >= 0).any():
             yield row, held[begin:end], np.cumsum(steps[begin:end]).tolist()
-
-
-def _series(held: npt.NDArray[np.int64]) -> list[list[int]]:
-    """First and last position of each series of repeated hashes."""
-    return np.flatnonzero(np.diff(np.r_[False, held >= 0, False].astype(np.int8))).reshape(-1, 2).tolist()

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from neardup.pairs.batches import select
 from neardup.pairs.shards import kinds_of
@@ -97,12 +96,6 @@ class ShardLooks:
             _log.error(_RARE)
 
 
-def _is_before(places: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether documents came before others for certain: they are of one partition of documents, with lower offsets."""
-    is_same: npt.NDArray[np.bool_] = partitions_of(places) == partitions_of(others)
-    return is_same & (places < others)
-
-
 def _cause(table: ShardTable, place: int) -> str:
     """Why the original at a place was not met by a probe, without a limit."""
     inner = table.matcher.table
@@ -111,6 +104,6 @@ def _cause(table: ShardTable, place: int) -> str:
     at = slots[places == place]
     if len(at):
         return REMOVED if any(again.removed(inner, slot) for slot in at.tolist()) else FAULT
-    # What leaves the window leaves in order of arrival.
-    is_older_there = bool(_is_before(places, np.full(len(places), place)).any())
+    # What leaves the window leaves in order of arrival, which is certain for documents of one partition of documents.
+    is_older_there = bool(((partitions_of(places) == partitions_of(np.array([place]))) & (places < place)).any())
     return EVICTED if again.is_full(inner) and not is_older_there else FAULT

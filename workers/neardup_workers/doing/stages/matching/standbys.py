@@ -59,7 +59,7 @@ class Standbys:
     def __init__(self, member: WorkerMember, plan: MatchPlan, running: Cursor) -> None:
         self._member, self._plan, self._running = member, plan, running
         self._own = Cursor(member.transport.reader(plan.topics.signed), plan.config) if plan.standbys else None
-        self._shards: frozenset[int] = frozenset()
+        self.shards: frozenset[int] = frozenset()  # that the member stands by for
         self._standbys: dict[int, _Standby] = {}
         self._read_at = 0.0  # when the committed positions were read
         self._reported: frozenset[int] = frozenset()
@@ -73,11 +73,6 @@ class Standbys:
     def ready(self) -> frozenset[int]:
         """The shards whose tables are good for a takeover."""
         return frozenset(shard for shard, one in self._standbys.items() if one.is_ready)
-
-    @property
-    def shards(self) -> frozenset[int]:
-        """The shards that the member stands by for."""
-        return self._shards
 
     @property
     def is_busy(self) -> bool:
@@ -101,10 +96,10 @@ class Standbys:
 
     def follow(self, shards: Collection[int], kept: Mapping[int, ShardTable]) -> None:
         """Stand by for these shards from now on; ``kept`` are tables that this member had of some of them."""
-        if self._plan.standbys and (frozenset(shards) != self._shards or kept):
-            self._shards = frozenset(shards)
-            self._standbys = {shard: one for shard, one in self._standbys.items() if shard in self._shards}
-            self._standbys |= {shard: _Standby(table) for shard, table in kept.items() if shard in self._shards}
+        if self._plan.standbys and (frozenset(shards) != self.shards or kept):
+            self.shards = frozenset(shards)
+            self._standbys = {shard: one for shard, one in self._standbys.items() if shard in self.shards}
+            self._standbys |= {shard: _Standby(table) for shard, table in kept.items() if shard in self.shards}
             self._read_at = 0.0
 
     def take(self, shards: Collection[int]) -> dict[int, ShardTable]:
@@ -121,7 +116,7 @@ class Standbys:
         """
         positions = [one.table.position for one in self._standbys.values()]
         self._running.release(min(positions, default=self._running.passed))
-        if self._own is None or not self._shards:
+        if self._own is None or not self.shards:
             return
         try:
             if not 0 <= self._member.clock() - self._read_at < _REFRESH_SECONDS:
@@ -129,7 +124,7 @@ class Standbys:
                 member, now = self._member, self._member.clock()
                 offsets = member.transport.group_offsets(member.membership.group, self._plan.topics.links)
                 self._read_at = now
-                for shard in sorted(self._shards & offsets.keys()):
+                for shard in sorted(self.shards & offsets.keys()):
                     self._bind(shard, offsets[shard], now)
             for one in self._standbys.values():
                 if self._running.covers(one.table.position):

@@ -130,7 +130,8 @@ class _Reading:
             return _best(found) if kind == _ALTERNATIVE else [text for texts in found for text in texts]
         if kind == _MESSAGE:
             return self.texts(_part(self.raw, part.begin, part.end), level=level + 1)
-        if kind not in (_PLAIN, _HTML) or _is_attachment(part.header):
+        shown = _value(part.header, "Content-Disposition").strip().lower()
+        if kind not in (_PLAIN, _HTML) or shown.startswith("attachment"):
             return []
         return [_Text(_decoded(self.raw, part), kind == _HTML)]
 
@@ -190,10 +191,6 @@ def _part(raw: bytes, begin: int, end: int) -> _Part:
 def _value(header: Message, name: str) -> str:
     """Return the first field of a name, empty if there is none."""
     return str(header.get(name, ""))
-
-
-def _is_attachment(header: Message) -> bool:
-    return _value(header, "Content-Disposition").strip().lower().startswith("attachment")
 
 
 def _decoded(raw: bytes, part: _Part) -> str:
