@@ -231,9 +231,10 @@ def chance(size: Size) -> Iterator[Result]:
     words_max = min(_BOOK_WORDS[size], *map(len, books))
     config = Config(scheme=f"parts:score={_CHANCE_SCORE}", text_characters_max=1 << 24)
     documents = [Document(str(n), " ".join(words[:words_max])) for n, words in enumerate(books)]
-    parts = [part for pair in Deduplicator(config).process(documents) for part in cast(Relation, pair.relation).passages]
+    relations = (cast(Relation, pair.relation) for pair in Deduplicator(config).process(documents))
+    parts = sum(len(relation.passages) for relation in relations)
     what = f"parts of two books of random words that score {_CHANCE_SCORE}"
-    yield Result(CHANCE, what, len(parts), "", Target("equal to", 0), {"words": words_max})
+    yield Result(CHANCE, what, parts, "", Target("equal to", 0), {"words": words_max})
 
 
 def _sources(rng: random.Random) -> tuple[list[str], list[str]]:
