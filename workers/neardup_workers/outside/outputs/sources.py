@@ -135,7 +135,6 @@ def sources_in(ids: Column, sources: Column, urls: Column) -> list[str]:
 
 
 def _strings(column: Column) -> list[str]:
-    """Return the strings of a column."""
     starts, text = column.starts.tolist(), column.data.tobytes().decode(errors="replace")
     if len(text) != len(column.data):  # not ASCII alone
         return [column.at(i).decode(errors="replace") for i in range(len(starts) - 1)]

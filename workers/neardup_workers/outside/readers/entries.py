@@ -301,5 +301,4 @@ def _columns(run: Run, fields: Fields, named: Callable[[], list[bytes | None]] |
 
 
 def _names(path: str, run: Run) -> list[bytes | None]:
-    """Return the name of each line."""
     return [f"{display(path)}:{number}".encode() for number in range(run.number, run.number + run.lines)]

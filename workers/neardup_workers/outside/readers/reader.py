@@ -239,7 +239,6 @@ class EntryReader:
             yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked)
 
     def _unpacked(self, path: str, file: Opened, is_stream: bool) -> Iterator[bytes | None]:
-        """The blocks of an open file, unpacked."""
         tape = Tape()
         tape.resumes = resumes(path, self.options.input_format)
         is_zipped = not is_stream and path.lower().endswith(WACZ)

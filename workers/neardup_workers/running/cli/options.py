@@ -88,7 +88,6 @@ def check_installed(command: str, extra: str, *packages: str) -> None:
 
 
 def _fields(kind: type[Any]) -> Iterator[inspect.Parameter]:
-    """Yield the fields of a dataclass as parameters."""
     types, fields = get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
     for owner in kind.__mro__:
         for name in vars(owner).get("__annotations__", {}):
@@ -229,7 +228,6 @@ class ConnectionCommand(ConfigCommand):
 
 @functools.cache
 def _params(groups: tuple[type[Declared], ...], typed: tuple[str, ...]) -> list[Any]:
-    """The options of some groups of settings."""
     names = TYPED.union(typed)
     return _made(_parameter(row, GROUPS[group]) for group in groups for row in setting_rows(group) if row.name in names)
 

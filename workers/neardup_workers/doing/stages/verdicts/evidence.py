@@ -143,7 +143,6 @@ class Compared:
         return compare
 
     def _contents(self, numbers: _Longs) -> list[bytes]:
-        """Return the evidence of contents of stories."""
         out = [self.held.evidence.get(row) for row in numbers.tolist()]
         others = [n for n, part in enumerate(out) if part is None]
         read = dict(zip(others, self.parts(numbers[others]), strict=True)) if others else {}

@@ -384,7 +384,6 @@ class LinkWorker:
             self._renewed_at = at_seconds
 
     def _report(self, step: Decision) -> None:
-        """Report a committed step."""
         observer, now, decided = self.observer, self.member.clock(), step.rows
         statuses = np.bincount(decided.verdicts.statuses, minlength=len(STATUSES))
         observer.count("documents", len(decided.numbers))

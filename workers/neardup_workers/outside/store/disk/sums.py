@@ -202,7 +202,6 @@ class PageSums:
         self._write(np.unique(pages // _NUMBERS))
 
     def _write(self, blocks: npt.NDArray[np.int64]) -> None:
-        """Write the header, and blocks of sums."""
         self._header[[_MARK, _FORMAT, _PAGE_BYTES, _PAGES]] = _MAGIC, _VERSION, self.page_bytes, len(self._known)
         numbers = {0: self._header}
         numbers |= {block + 1: self._known[block * _NUMBERS : (block + 1) * _NUMBERS] for block in blocks.tolist()}

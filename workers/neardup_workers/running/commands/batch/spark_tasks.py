@@ -200,7 +200,6 @@ def _binary(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int32]) -> pa.Ar
 
 
 def _evidence(rows: pa.RecordBatch | pa.Table) -> Evidence:
-    """Return the evidence of rows."""
     fixed, ragged = (column_of(rows.column(name)) for name in ("fixed", "ragged"))
     count = rows.num_rows
     width = len(fixed.data) // count if count else 0

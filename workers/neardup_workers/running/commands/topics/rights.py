@@ -17,15 +17,8 @@ from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, Names, names_of
 from neardup_workers.outside.topics.rules import topic_plans
 
-_READ, _WRITE, _DELETE, _CREATE, _DESCRIBE, _CONFIGS, _ALTER = (
-    "Read",
-    "Write",
-    "Delete",
-    "Create",
-    "Describe",
-    "DescribeConfigs",
-    "Alter",
-)
+_READ, _WRITE, _DELETE, _CREATE = "Read", "Write", "Delete", "Create"
+_DESCRIBE, _CONFIGS, _ALTER = "Describe", "DescribeConfigs", "Alter"
 
 
 class Right(NamedTuple):
