@@ -130,8 +130,7 @@ class Deduplicator:
             ConfigError: a column is missing or of a wrong type; the scheme compares no texts; pyarrow is not installed.
             Exception: whatever the stream raises; its attribute ``pairs`` has the table of the pairs before.
         """
-        fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
-        given = Documents(table, fields, self._row_numbers)
+        given = self._documents(table, id_field, text_field, timestamp_field, timestamp_unit)
 
         def answer(rows: DocumentRows, signed: Signed) -> list[Matches]:
             matches = [match_step(self.matcher, signed.batch)]
@@ -250,8 +249,7 @@ class Deduplicator:
         >>> [(row["id"], row["status"], row["duplicate_of"]) for row in verdicts.to_pylist()]
         [(1, 'original', None), (2, 'duplicate', 1)]
         """
-        fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
-        given = Documents(table, fields, self._row_numbers)
+        given = self._documents(table, id_field, text_field, timestamp_field, timestamp_unit)
 
         def answer(rows: DocumentRows, signed: Signed) -> list[list[object]]:
             accepted = ~np.isin(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
@@ -343,9 +341,9 @@ class Deduplicator:
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Deduplicator cannot be pickled or copied: neardup.save_window writes its window to a file")
 
-    def _fields(self, id_: str, text: str, timestamp: str, unit: str) -> Fields:
-        """The names of the columns of a table."""
-        return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
+    def _documents(self, table: object, id_: str, text: str, timestamp: str, unit: str) -> Documents:
+        fields = Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
+        return Documents(table, fields, self._row_numbers)
 
     def _added(self, chunk: list[Document], signed: Signed) -> list[Pair]:
         pairs = match_step(self.matcher, signed.batch, signed.rows).pairs()
