@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
+from neardup.machine.memory import prefetch
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.pages import empty_arrays, index_at
 
@@ -31,6 +32,8 @@ _MODULUS = (1 << 32) - 1
 STATE_FIELDS = 19
 # The values of ``kept``.
 IS_OTHER, IS_KEPT, IS_LATE = range(3)
+# How many rows ahead a look in the maps is prefetched: first the entries, then the rows that stand there.
+ENTRIES_AHEAD, ROWS_AHEAD = 16, 8
 # ``begun`` of a row whose id began no story up to it.
 NOT_BEGUN = np.uint32(0xFFFFFFFF)
 
@@ -176,6 +179,38 @@ def in_window(columns, rules, number, time):
     other = time_of(columns, row_at(columns, number))
     apart = np.int64(0) if other == NO_TIME or time == NO_TIME else time - other
     return -rules.window <= apart <= rules.window
+
+
+@inlined
+def warm_arrivals(columns, arrivals, i):
+    """Prefetch what the looks for contents and ids of arrivals behind ``i`` read, so that their misses overlap."""
+    far, near = min(i + ENTRIES_AHEAD, len(arrivals.ids) - 1), min(i + ROWS_AHEAD, len(arrivals.ids) - 1)
+    warm_entry(columns.story.id_map, arrivals.ids[far])
+    warm(columns, arrivals.contents[far], arrivals.ids[far], arrivals.contents[near], arrivals.ids[near])
+
+
+@inlined
+def warm(columns, content, id_, next_content, next_id):
+    """Prefetch the entries of a content and an id; of those whose turn comes before, the rows."""
+    warm_entry(columns.content_map, content)
+    warm_entry(columns.id_map, id_)
+    warm_row(columns.content_map, columns.contents, columns, next_content)
+    warm_row(columns.id_map, columns.ids, columns, next_id)
+
+
+@inlined
+def warm_entry(entries, hash_):
+    """Prefetch the first entry of the look for a hash."""
+    prefetch(entries, np.int64(hash_ & np.uint64(len(entries) - 1)))
+
+
+@inlined
+def warm_row(entries, hashes, columns, hash_):
+    """Prefetch the hash of the row that the first entry names."""
+    entry = entries[np.int64(hash_ & np.uint64(len(entries) - 1))]
+    if entry != 0:
+        last = columns.state[END] - 1
+        prefetch(hashes, row_at(columns, last - (last - (np.int64(entry) - 1)) % _MODULUS))
 
 
 @inlined
@@ -332,6 +367,9 @@ def rebuild(columns, end):
     state = columns.state
     state[CONTENT_ENTRIES] = state[ID_ENTRIES] = 0
     for number in range(state[FIRST], end):
+        far, near = min(number + ENTRIES_AHEAD, end - 1), min(number + ROWS_AHEAD, end - 1)
+        far, near = row_at(columns, far), row_at(columns, near)
+        warm(columns, columns.contents[far], columns.ids[far], columns.contents[near], columns.ids[near])
         at = row_at(columns, number)
         if columns.kept[at] != IS_LATE:
             state[CONTENT_ENTRIES] += remember(

@@ -63,6 +63,7 @@ from neardup.stories.verdicts.row_columns import (
     remove,
     row_at,
     undecided,
+    warm_arrivals,
 )
 from neardup.stories.verdicts.stories import (
     content_place,
@@ -197,6 +198,7 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
     """
     more, comparing.asked[0] = 0, 0  # an exception may have left some
     for i in range(first, end):
+        warm_arrivals(columns, arrivals, i)
         verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
         verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
         verdicts.similarities[i], verdicts.equal[i], verdicts.late[i] = 0.0, False, False
