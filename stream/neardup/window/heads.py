@@ -30,7 +30,7 @@ import numpy.typing as npt
 from neardup.machine.bits import LINE, lowest_bit, mask_of_line
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.memory import prefetch
-from neardup.window.pages import grow
+from neardup.window.pages import grow, growing
 
 SEGMENT_BITS = 9
 SEGMENTS = 1 << SEGMENT_BITS
@@ -77,7 +77,8 @@ class Heads(NamedTuple):
 
 def empty_heads() -> Heads:
     """An empty map: one page for each segment."""
-    entries = np.zeros(SEGMENTS * PAGE + LINE, np.uint64)
+    entries = growing(np.uint64)
+    grow(entries, SEGMENTS * PAGE + LINE)
     return Heads(
         entries=entries,
         first=np.array([_line_start(entries)]),

@@ -22,6 +22,9 @@ from neardup.machine.compile import inlined, kernel
 
 # Arrays grow by at least one page and at most an eighth, so that the allocated room stays near the used room.
 _GROWTH_DIVISOR = 8
+# The C library maps a block of more than 32 MB for itself. Such a block stays mapped when it shrinks, and grows without
+# a copy; one of the heap that grows to 16 MB by sixteenths is copied thirty times, each time to new pages.
+_MAPPED_BYTES = 33 << 20
 # So many numbers at once: a kernel that keeps the interpreter lock takes 0.1 ms for them.
 _AT_ONCE = 1 << 16
 
@@ -97,7 +100,14 @@ def _dtypes(kind: type) -> dict[str, Any]:
 
 def empty_arrays(kind: type) -> dict[str, Any]:
     """Return an empty array for each field of a class that is declared as one, by name."""
-    return {name: np.empty(0, dtype) for name, dtype in _dtypes(kind).items()}
+    return {name: growing(dtype) for name, dtype in _dtypes(kind).items()}
+
+
+def growing(dtype: npt.DTypeLike, *row: int) -> npt.NDArray[Any]:
+    """Return an empty array, of rows of a shape, that ``grow`` extends without a copy."""
+    array = np.empty(_MAPPED_BYTES // np.dtype(dtype).itemsize, dtype)  # pages take memory when they are used
+    array.resize((0, *row), refcheck=False)
+    return array
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:
