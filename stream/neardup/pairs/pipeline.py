@@ -317,11 +317,14 @@ def match_step(matcher: Matcher, batch: Batch, rows: StreamRows | None = None) -
     return matches
 
 
-def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Slice]:
+def match_steps(
+    matcher: Matcher, batch: Batch, rows: StreamRows | None = None, *, add: bool = True
+) -> Iterator[Slice]:  # fmt: skip
     """One batch in slices, each a step of its own: the caller can write the pairs of a slice before the next one is
     matched, so its memory does not grow with the pairs of a batch. An exception undoes the slice that raised it alone.
+    ``rows`` as for ``match``.
     """
-    slices, end = matcher.slices(batch, add=add), -1
+    slices, end = matcher.slices_of(matcher.rows(batch) if rows is None else rows, add=add), -1
     while end != batch.size:
         with step(matcher.table) if add else nullcontext():
             part = next(slices)

@@ -30,7 +30,7 @@ from neardup.pairs.batches import (
     sound_columns,
 )
 from neardup.pairs.json_lines import Unread
-from neardup.pairs.shards import StreamRows
+from neardup.pairs.shards import StreamRows, stream_rows
 from neardup.pairs.values import LAYOUT, admitted, converted, read_plain, wrong_values
 from neardup.schemes.config import Config, checked
 from neardup.schemes.interface import fixed_evidence, select_ragged
@@ -205,23 +205,30 @@ def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
 
 
 class Signed(NamedTuple):
-    """What a signer makes of documents: the batch, the refused ones, and how much was read; and the sheet that has
-    columns of the batch, of plain documents."""
+    """What a signer makes of documents: the batch, the refused ones, and how much was read; the sheet that has columns
+    of the batch, of plain documents; and the rows of a batch, where they were made beforehand (``with_rows``)."""
 
     batch: Batch
     refusals: list[Refusal]
     characters: int
     shingles: int
     sheet: Sheet | None = None
+    read: StreamRows | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Signed, self[:4]  # a sheet is memory of this process
+        return Signed, self[:4]  # a sheet is memory of this process, and rows follow from the batch
 
     @property
     def rows(self) -> StreamRows | None:
         """The rows of the batch, where they were made with it."""
-        sheet = self.sheet
-        return sheet.rows if sheet is not None and sheet.batch is self.batch else None
+        sheet, read = self.sheet, self.read
+        if sheet is not None and sheet.batch is self.batch:
+            return sheet.rows
+        return read if read is not None and read.batch is self.batch else None
+
+    def with_rows(self, config: Config) -> Signed:
+        """Return the same with the rows of the batch: who matches need not make them."""
+        return self if self.rows is not None else self._replace(read=stream_rows(self.batch, config))
 
 
 # Calls of the named tuples themselves take three times as long.
@@ -268,7 +275,7 @@ class Signer:
             return self._sign_any(documents)
         if sheet.fewest and sheet.id_bytes + sheet.size * self._row_bytes <= self._item_bytes_max:
             sheet.documents = ()  # who keeps or sends what was signed keeps no texts
-            return _new_signed((sheet.batch, [], sheet.characters, sheet.shingles, sheet))
+            return _new_signed((sheet.batch, [], sheet.characters, sheet.shingles, sheet, None))
         held, batch, sheet.documents = held_documents(sheet, self._characters_max), sheet.batch, ()
         signed = self._sign_admitted(held, Column(batch.ids, batch.id_starts), batch.times, {})
         return signed._replace(sheet=sheet)

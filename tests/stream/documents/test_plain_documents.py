@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup import Config, Document, Signer
+from neardup import Config, Document, Matcher, Signer
 from neardup.features.texts.reading import raw_texts_of
+from neardup.pairs.pipeline import match_step, match_steps
 from neardup.pairs.shards import stream_rows
 from neardup.pairs.signing import PlainReader, held_documents
 from neardup.pairs.values import admitted
@@ -135,6 +136,22 @@ def test_rows_that_a_signer_makes_are_those_of_the_batch(count: int) -> None:
         assert made.batch.ids_at(np.arange(count)) == signed.batch.ids_at(np.arange(count))
         assert signed._replace(batch=signed.batch._replace(times=signed.batch.times + 1)).rows is None
         signer.fill_again(signed)
+
+
+def test_rows_can_be_made_where_documents_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matcher reads them instead of making its own, as long as the batch is the same."""
+    documents = [Document(f"{n}", f"a text {'é' * (n % 2)} of number {n // 3}") for n in range(9)]
+    signed = Signer(Config()).sign(documents)
+    assert signed.rows is None, "not all are ASCII"
+    made = signed.with_rows(Config())
+    assert made.rows is not None
+    for one, other in zip(made.rows.items, stream_rows(signed.batch, Config()).items, strict=True):
+        assert one.tolist() == other.tolist()
+    assert made.with_rows(Config()) is made
+    assert made._replace(batch=signed.batch._replace(times=signed.batch.times + 1)).rows is None
+    expected, matcher = match_step(Matcher(Config()), signed.batch).pairs(), Matcher(Config())
+    monkeypatch.setattr(matcher, "rows", None)
+    assert [pair for part in match_steps(matcher, made.batch, made.rows) for pair in part.matches.pairs()] == expected
 
 
 def test_what_is_given_back_is_filled_again() -> None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from neardup.pairs.signing import Signed
-
 Chunk = TypeVar("Chunk")
+Signed = TypeVar("Signed")
 Answer = TypeVar("Answer")
 
 

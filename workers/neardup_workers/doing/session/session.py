@@ -210,19 +210,23 @@ class Session:
         self, paths: Sequence[str], signer: Signer, answer: Callable[[Chunk, Signed], Answer], *, follow: bool = False
     ) -> Iterator[tuple[Chunk, Signed, Answer]]:
         """Yield the same, with what ``answer`` returns of each chunk, in order; it has a thread of its own, so that the
-        answer to a chunk is made while others are read, signed and written."""
+        answer to a chunk is made while others are read, signed and written. What needs no state is done with signing.
+        """
 
-        def answered(chunk: Chunk, made: Future[Signed]) -> tuple[Signed, list[tuple[str, str]], Answer]:
+        def sign(chunk: Chunk) -> tuple[Signed, list[tuple[str, str]]]:
             ahead: list[tuple[str, str]] = []
-            signed = made.result()
+            signed = signer.sign(chunk.documents)
             batch = without_future(signed.batch, time.time(), lambda *unread: ahead.append(unread))
-            signed = signed._replace(batch=batch)
+            return signed._replace(batch=batch).with_rows(signer.config), ahead
+
+        def answered(
+            chunk: Chunk, made: Future[tuple[Signed, list[tuple[str, str]]]]
+        ) -> tuple[Signed, list[tuple[str, str]], Answer]:
+            signed, ahead = made.result()
             return signed, ahead, answer(chunk, signed)
 
         chunks = self.chunks(paths, follow=follow)
-        for chunk, (signed, ahead, found) in in_order(
-            chunks, lambda chunk: signer.sign(chunk.documents), self.settings.sign_threads, answered
-        ):
+        for chunk, (signed, ahead, found) in in_order(chunks, sign, self.settings.sign_threads, answered):
             for unread in ahead:
                 self.reader.unread(*unread)
             self.refuse(chunk, {position: reason for position, _, reason in signed.refusals})

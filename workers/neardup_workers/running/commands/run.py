@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 
 from neardup.pairs.across import bare_batch, matcher_across, pairs_across
-from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.json_lines import encode_matches
 from neardup.pairs.pair_rule import Matches
@@ -84,7 +83,7 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
             fill(matcher, options.window_from, salvage=options.salvage)
         for signed in session.signed(index or (), signer):
             with step(matcher.table):
-                matcher.match(signed.batch, probe=False)
+                matcher.match(signed.batch, probe=False, rows=signed.rows)
             session.bound_window(matcher.table)
         asking = Signer(settings, queries=True) if index is not None else signer
         answer = partial(_answer, session, matcher, options, overview, output, index is None)
@@ -123,24 +122,25 @@ def _answer(
     _: Chunk, signed: Signed,
 ) -> None:  # fmt: skip
     """Write the answers to a signed chunk."""
-    for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=add):
+    for pairs, lines in _answers(matcher, signed, options, overview, session.losses, add=add):
         session.report.pairs += pairs
         output.write(lines)
     session.bound_window(matcher.table)
 
 
 def _answers(
-    matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview, losses: LossAccounts, *, add: bool
+    matcher: Matcher, signed: Signed, options: RunOptions, overview: Overview, losses: LossAccounts, *, add: bool
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
+    batch = signed.batch
     if options.top is not None:
         from neardup.pairs.neighbours.nearest import encode_nearest, ranked
 
         for one in ranked(matcher, batch, options.top, add=add):
             yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours, one.collections)
         return
-    batch = bare_batch(batch) if options.across else batch
-    for part in match_steps(matcher, batch, add=add):
+    batch, rows = (bare_batch(batch), None) if options.across else (batch, signed.rows)
+    for part in match_steps(matcher, batch, rows, add=add):
         count_losses(losses, matcher, batch, part)
         across = pairs_across(matcher, batch, part) if options.across else None
         matches, named = across or (covered(part.matches, part.items), None)
