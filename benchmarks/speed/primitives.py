@@ -41,7 +41,6 @@ WORKLOADS = {
     "copy_bits": "unicode",
     "copy_bytes": "json",
     "decode_block": "utf8",
-    "is_ascii": "ascii",
     "keep_below": "rows",
     "lowest_bit": "json",
     "mask_below": "unicode",

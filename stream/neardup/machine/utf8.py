@@ -81,13 +81,7 @@ def decode_block(data, index, required, out, at):
     return np.uint64(count), required >> _WHOLE, faults
 
 
-def _is_ascii(code: Code, data: Value, index: Value) -> Value:
-    kind = vector(I8, BLOCK)
-    high = code.builder.icmp_signed("<", code.load(data, index, kind), code.full(kind, 0))
-    return code.builder.icmp_unsigned("==", code.bits(high), I64(0))
-
-
-@primitive(_is_ascii, types.boolean)
+@inlined
 def is_ascii(data, index):
     """Whether the 16 bytes of ``data`` (``uint8``) from ``index`` on are ASCII."""
     all_bits = np.uint8(0)

@@ -201,9 +201,6 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "keep_below": competitors,
     "common_longs": two_sets,
     "decode_block": utf8,
-    "is_ascii": lambda rng: Case(
-        {"data": rng.choice(np.array([65, 127] * 20 + [128, 255], np.uint8), 40), "index": below(rng, 24)}
-    ),
     "widen": lambda rng: Case(
         {"data": octets(rng, 40), "index": below(rng, 24), "out": np.zeros(40, np.uint32), "at": np.uint64(9)},
         written(16),
