@@ -307,13 +307,13 @@ class Matcher:
 
 def match_step(matcher: Matcher, batch: Batch, rows: StreamRows | None = None) -> Matches:
     """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
-    matcher.table.begin()
     try:
+        matcher.table.begin()
         matches = matcher.match(batch, rows=rows)
+        matcher.table.commit()
     except BaseException:
         matcher.table.undo()
         raise
-    matcher.table.commit()
     return matches
 
 

@@ -137,19 +137,19 @@ class BandTable:
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
-        self._is_open, self._base = True, self._released[1]
+        self._base = self._released[1]
         self._before[SLOT_END] = NONE  # until a kernel changes something: a signal may raise as soon as that returns
         if self.posting_end > self._sweep_after:
             self._sweep(self.posting_end)
         if self._rarity is not None:
             self._rarity.begin()
+        self._is_open = True
 
     def commit(self) -> None:
         """Close the step and give back the pages of what has left the window."""
-        assert self._is_open, "no step is open"
-        self._is_open = False
         if self._rarity is not None:
             self._rarity.commit()
+        self._is_open = False
         oldest = self.oldest
         if oldest == self._released[0]:
             return
@@ -161,16 +161,15 @@ class BandTable:
         self._slots.release(oldest)
 
     def undo(self) -> None:
-        """Close the step and restore the table as it was at ``begin``."""
-        assert self._is_open, "no step is open"
-        if self._before[SLOT_END] != NONE:
+        """Close the step, if it is open, and restore the table as it was at ``begin``."""
+        if self._is_open and self._before[SLOT_END] != NONE:
             step.undo(self.store, self._work.journal, self._base)
             self._work.found.length[0] = 0  # an exception may have left candidates
             self.store.state[:] = self._before
             self.oldest, self.slot_end, self.posting_end = self._before[[OLDEST, SLOT_END, POSTING_END]].tolist()
-        self._is_open = False
-        if self._rarity is not None:
+        if self._is_open and self._rarity is not None:
             self._rarity.undo()
+        self._is_open = False
 
     def probe_add(
         self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,

@@ -64,14 +64,14 @@ class Pages:
         before = self._physical, len(self.map)
         while self._next < wanted:
             if self._next - self._first == len(self.map):
-                old = self.map
-                self.map = np.zeros(2 * len(old), np.int32)
+                pages, old = np.zeros(2 * len(self.map), np.int32), self.map
                 for page in range(self._first, self._next):
-                    self.map[page % len(self.map)] = old[page % len(old)]
+                    pages[page % len(pages)] = old[page % len(old)]
+                self.map = pages
             if not self._free:
-                chunk = max(1, self._physical // _GROWTH_DIVISOR)
-                self._free.extend(range(self._physical + chunk - 1, self._physical - 1, -1))
-                self._physical += chunk
+                first = self._physical
+                self._physical += max(1, first // _GROWTH_DIVISOR)
+                self._free.extend(range(self._physical - 1, first - 1, -1))
             self.map[self._next % len(self.map)] = self._free.pop()
             self._next += 1
         return before != (self._physical, len(self.map))
@@ -80,8 +80,9 @@ class Pages:
         """Free the pages whose numbers are all below ``numbers_first``."""
         first = min(numbers_first >> self.page_bits, self._next)
         while self._first < first:
-            self._free.append(int(self.map[self._first % len(self.map)]))
-            self._first += 1
+            page = int(self.map[self._first % len(self.map)])
+            self._first += 1  # an exception between these lines leaves a page unused; one used twice would be worse
+            self._free.append(page)
 
     def at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the indices of mapped numbers in the arrays, ``int64[m]``."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+_T = TypeVar("_T")
 
 
 class Steps(Protocol):
@@ -34,3 +37,69 @@ class step:
             self._steps.commit()
         else:
             self._steps.undo()
+
+
+class NestedSteps:
+    """Steps of several states at once, one within the other: changes are kept, or undone, with the first one.
+
+    An exception anywhere leaves all of a step or none of it: what it interrupts is done again before the next step
+    begins. A derived class has ``_begin``, which says in ``_unfinished`` what undoes it, ``_keep`` and ``_drop``; the
+    last two can be called again.
+    """
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._unfinished: Callable[[], None] | None = None
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _keep(self) -> None:
+        raise NotImplementedError
+
+    def _drop(self) -> None:
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Open a step, or one within the step that is open."""
+        if self._open:
+            self._open += 1
+            return
+        self.finish()
+        self._begin()
+        self._open, self._unfinished = 1, None
+
+    def commit(self) -> None:
+        """Close the step that was opened last."""
+        if self._open > 1:
+            self._open -= 1
+            return
+        self._open, self._unfinished = 0, self._keep
+        self.finish()
+
+    def undo(self) -> None:
+        """Close the step that was opened last; after an exception in ``begin`` or ``commit``, finish that."""
+        if self._open > 1:
+            self._open -= 1
+            return
+        if self._open:
+            self._open, self._unfinished = 0, self._drop
+        self.finish()
+
+    def finish(self) -> None:
+        """Do again what an exception has interrupted."""
+        if self._unfinished is not None:
+            self._unfinished()
+            self._unfinished = None
+
+    def in_step(self, change: Callable[[], _T]) -> _T:
+        """Make a change in a step: all of it or, on any exception, nothing. A signal may raise in ``commit`` before its
+        first line, so ``step`` does not do where signals raise."""
+        try:
+            self.begin()
+            made = change()
+            self.commit()
+        except BaseException:
+            self.undo()
+            raise
+        return made

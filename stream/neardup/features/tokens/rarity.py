@@ -101,13 +101,14 @@ class Rarity:
 
     def next_block(self) -> None:
         """Begin a block, whether or not the one before is complete."""
-        self._earlier, self._earlier_documents = self._counts >> np.uint32(1), self._documents >> 1
-        self._counts, self._documents = np.zeros(_SHAPE, np.uint32), 0
+        earlier, counts = self._counts >> np.uint32(1), np.zeros(_SHAPE, np.uint32)
+        self._earlier, self._earlier_documents, self._counts = earlier, self._documents >> 1, counts
+        self._documents, self._frozen = 0, -EPOCH_DOCUMENTS  # an exception leaves an epoch that is to be frozen
         self._freeze()
 
     def _freeze(self) -> None:
-        self._frozen = self._documents
-        self.weights = Weights(self._earlier + self._counts, weights_of(self._earlier_documents + self._documents))
+        weights = Weights(self._earlier + self._counts, weights_of(self._earlier_documents + self._documents))
+        self._frozen, self.weights = self._documents, weights
 
     def add(self, values: Elements, starts: Starts) -> None:
         """Count the elements of at most ``left`` documents; the set of document i is

@@ -1,8 +1,8 @@
 """Decide the documents of one process: the matcher finds the pairs, and the rule of verdicts decides.
 
 Theory of operation. Every document that the table adds has a row in the decisions, so that slot and row number differ
-by a constant. A batch is one step of both: on any exception neither has it. What the table no longer holds, the
-decisions forget before the next step. A step that is committed copies from the table what leaves it and its stories
+by a constant. A batch is one step of both: on any exception both have it, or neither. What the table no longer holds,
+the decisions forget before the next step. A step that is committed copies from the table what leaves it and its stories
 still need (``held``).
 """
 
@@ -47,7 +47,7 @@ from neardup.stories.verdicts.records import NO_CHANGES
 from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, Pairs
 from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, REMOVAL, Arrivals
 from neardup.window import NO_TIME
-from neardup.window.steps import step
+from neardup.window.steps import NestedSteps, step
 
 # Returns the texts of some arrivals, by their indices.
 Texts = Callable[[list[int]], list[str]]
@@ -74,7 +74,7 @@ class Decided(NamedTuple):
 _new_decided = functools.partial(tuple.__new__, Decided)  # a call of ``Decided`` takes three times as long
 
 
-class Decider:
+class Decider(NestedSteps):
     """The decisions about what a matcher adds. Used by one thread at a time.
 
     Args:
@@ -82,6 +82,7 @@ class Decider:
     """
 
     def __init__(self, matcher: Matcher) -> None:
+        super().__init__()
         self._matcher, config = matcher, matcher.config
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
         # The columns of the last call, which the next one fills again; of as many arrivals, which are all accepted.
@@ -93,7 +94,6 @@ class Decider:
         self._has_candidates = matcher.score_min < config.tuning.score_min
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
-        self._open = 0  # steps, one within the other
         self._before: tuple[int, int | None] = 0, None
 
     @property
@@ -101,42 +101,23 @@ class Decider:
         """The place that the next document will have."""
         return self._places
 
-    def begin(self) -> None:
-        """Open a step, or one within the step that is open."""
-        self._open += 1
-        if self._open > 1:
-            return
+    def _begin(self) -> None:
         table, first, decisions = self._matcher.table, self._first_slot, self.decisions
-        self._before = self._places, first
+        self._before, self._unfinished = (self._places, first), self._drop
         table.begin()
         if first is not None and table.oldest - first > decisions.first:
             decisions.forget(table.oldest - first)
         decisions.begin()
 
-    def commit(self) -> None:
-        """Close the step that was opened last; changes are kept when the first one is closed."""
-        if self._open > 1:
-            self._open -= 1
-            return
-        self._open = 0
-        try:
-            self.decisions.commit()
-            self._follow()
-        except BaseException:
-            self._matcher.table.undo()
-            self._places, self._first_slot = self._before
-            raise
+    def _keep(self) -> None:
+        self.decisions.commit()
+        self._follow()
         self._matcher.table.commit()
 
-    def undo(self) -> None:
-        """Close the step that was opened last; changes are undone with the first one."""
-        self._open -= 1
-        if not self._open:
-            self._places, self._first_slot = self._before
-            try:
-                self.decisions.undo()
-            finally:
-                self._matcher.table.undo()
+    def _drop(self) -> None:
+        self._places, self._first_slot = self._before
+        self.decisions.undo()
+        self._matcher.table.undo()
 
     def decide(self, documents: Sequence[Document], signed: Signed, *, reference: bool = False) -> list[Verdict]:
         """Match and decide documents.
@@ -188,12 +169,17 @@ class Decider:
         relations: list[Relations] = []
         verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
         offset, new, decisions.more = self._offset(), NOTHING_NEW, 0
-        with self.step:
+        try:
+            self.begin()
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if texts is not None and decisions.more and self._is_novel:
                 new = self._new(verdicts, decisions.against, texts, offset)
             ids, row = self._original_ids(verdicts) if decisions.more else [], decisions.end - len(signed.batch.times)
             self._places += len(accepted)
+            self.commit()
+        except BaseException:
+            self.undo()
+            raise
         return _new_decided((verdicts, place, row, ids, joined_relations(relations) if relations else None, new))
 
     def remove(self, id_: bytes) -> int:
@@ -201,9 +187,7 @@ class Decider:
         hashes = id_hashes(*id_columns([id_]))
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none, np.zeros(1, np.int64))
-        with self.step:
-            self.decisions.decide(arrivals, NOTHING_FOUND)
-            return self._matcher.remove(id_)
+        return self.in_step(lambda: (self.decisions.decide(arrivals, NOTHING_FOUND), self._matcher.remove(id_))[1])
 
     def judge(self, batch: Batch, place: int | None, similarity: float = 0.0) -> Decided:
         """Decide a version of an id as a person says, whatever it is near; its versions before are removed.
@@ -219,12 +203,14 @@ class Decider:
         row = NONE if place is None else place - self._places + self.decisions.end
         found = Found(np.zeros(1, np.int64), np.array([row]), np.array([similarity], np.float32))
         arrivals = rule.arrival_of(batch, self._places, JUDGED)
-        with self.step:
+
+        def judged() -> Verdicts:
             self._matcher.remove(batch.ids.tobytes())
             self._matcher.match(batch, probe=False)
-            verdicts = self.decisions.decide(arrivals, NOTHING_FOUND if place is None else found)
             self._places += 1
-        return Decided(verdicts, self._places - 1, self.decisions.end - 1, [])
+            return self.decisions.decide(arrivals, NOTHING_FOUND if place is None else found)
+
+        return Decided(self.in_step(judged), self._places - 1, self.decisions.end - 1, [])
 
     def contents_of(self, id_: bytes) -> npt.NDArray[np.uint64]:
         """Return the contents of the stories that an id (UTF-8) began, also of those that have outlived its versions,
@@ -233,6 +219,7 @@ class Decider:
 
     def save(self) -> Iterator[bytes]:
         """The decisions about what the table holds, in parts; none if it holds documents without a decision."""
+        self.finish()
         table, decisions = self._matcher.table, self.decisions
         if self._first_slot is None or table.slot_end != self._first_slot + decisions.end:
             return iter(())
@@ -285,6 +272,7 @@ class Decider:
 
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
+        self.finish()
         end = self._matcher.table.slot_end
         if self._first_slot is None:
             self._first_slot = end

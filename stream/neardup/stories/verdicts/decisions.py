@@ -109,8 +109,8 @@ class Decisions:
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
-        self._is_open = True
         self._before[END] = NONE  # until a kernel changes something: a signal may raise as soon as that returns
+        self._is_open = True
 
     def decide(
         self, arrivals: Arrivals, found: Found | Pairs, compare: Compare | None = None,
@@ -273,33 +273,32 @@ class Decisions:
         return records.NO_CHANGES if self._before[END] == NONE else records.changes(self._columns)
 
     def commit(self) -> None:
-        """Close the step, drop the rows that have left the window, and collect the stories that have ended."""
-        assert self._is_open, "no step is open"
+        """Close the step, drop the rows that have left the window, and collect the stories that have ended; a call
+        goes on where an exception interrupted one."""
         state = self._columns.state
-        is_same = self._before.item(END) == NONE or not state.item(JOURNAL)  # as most steps of one document
-        self.changes = records.NO_CHANGES if is_same else records.changes(self._columns, with_records=False)
-        self._is_open = False
+        if self._is_open:
+            is_same = self._before.item(END) == NONE or not state.item(JOURNAL)  # as most steps of one document
+            self.changes = records.NO_CHANGES if is_same else records.changes(self._columns, with_records=False)
+            self._is_open = False
         if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
             self.first = row_columns.drop(self._columns, self._rules)
             self._pages.release(self.first)
-        if is_same:
-            return
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))
+            state[ENDED] = 0
 
     def undo(self) -> None:
-        """Close the step as if it had never been opened."""
-        assert self._is_open, "no step is open"
-        before, self._is_open = self._before, False
-        if before[END] == NONE:
-            return
-        row_columns.unmark(self._columns, before[END], before[STEP])
-        records.undo(self._columns, before[END])
-        self._columns.state[:] = before
-        self.first, self.end = before[[FIRST, END]].tolist()
-        self._fill_maps(len(self._columns.content_map))
-        self._order(records.held(self._columns))
+        """Close the step as if it had never been opened; a call goes on where an exception interrupted one."""
+        before = self._before
+        if self._is_open and before[END] != NONE:
+            row_columns.unmark(self._columns, before[END], before[STEP])
+            records.undo(self._columns, before[END])
+            self._columns.state[:] = before
+            self.first, self.end = before[[FIRST, END]].tolist()
+            self._fill_maps(len(self._columns.content_map))
+            self._order(records.held(self._columns))
+        self._is_open = False
 
     def forget(self, before: int) -> None:
         """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
@@ -381,10 +380,10 @@ class Decisions:
             self._fill_maps(max(row_columns.ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
 
     def _fill_maps(self, entries: int) -> None:
-        self._columns = self._columns._replace(
-            content_map=np.zeros(entries, np.uint32), id_map=np.zeros(entries, np.uint32)
-        )
-        row_columns.rebuild(self._columns, self._columns.state[END])
+        content_map, id_map = np.zeros(entries, np.uint32), np.zeros(entries, np.uint32)
+        columns = self._columns._replace(content_map=content_map, id_map=id_map)
+        row_columns.rebuild(columns, columns.state[END])
+        self._columns = columns
 
     def _order(self, numbers: npt.NDArray[np.int64]) -> None:
         self._room = 0

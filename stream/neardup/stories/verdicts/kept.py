@@ -99,7 +99,7 @@ class TableHoldings(Holdings):
         self.first = 0  # the first row that has not left the table
 
     def leave(self, changes: Changes, first: int, evidence: _Evidence, ids: _Ids) -> None:
-        """Follow a step, and copy what leaves the table with it.
+        """Follow a step, and copy what leaves the table with it; after an exception it can be called again.
 
         Args:
             changes: what the step changed.
@@ -114,17 +114,18 @@ class TableHoldings(Holdings):
         if len(changes.added):
             in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
         leaving = [row for row in range(self.first, first) if row in in_table] if first > self.first else ()
-        self.first = first if first > self.first else self.first
-        if not has_less and not leaving:
-            return
         parts: dict[int, bytes] = {}
         names: dict[int, str] = {}
         if leaving:
-            rows, stories = np.array(leaving), np.array([self._in_table.pop(row) for row in leaving])
+            rows, stories = np.array(leaving), np.array([in_table[row] for row in leaving])
             begins = stories != NONE
             parts = dict(zip(leaving, evidence(rows), strict=True))
             names = dict(zip(stories[begins].tolist(), ids(rows[begins]), strict=True))
-        self.follow(changes, parts, names)
+        if has_less or leaving:
+            self.follow(changes, parts, names)
+        for row in leaving:
+            in_table.pop(row, None)
+        self.first = first if first > self.first else self.first
 
     def original_ids(self, originals: _Longs, clusters: _Longs, ids: _Ids) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order. ``originals`` are their rows, ``NONE``

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.stories.verdicts.row_columns import (
     BYTES,
-    ENDED,
     FIRST,
     FREE,
     GONE,
@@ -203,6 +202,7 @@ def undo(columns, before_end):
                 columns.stories[row_at(columns, number)] = NONE
         for k in range(RECORD_FIELDS):
             records[story, k] = journal[j, 1 + k]
+    state[JOURNAL] = 0
 
 
 @kernel("Columns, i64[]")
@@ -299,13 +299,12 @@ def contents_of(columns: Columns, id_: np.uint64) -> npt.NDArray[np.uint64]:
 
 
 def collect(columns: Columns) -> npt.NDArray[np.int64]:
-    """Free the records that have ended; return the numbers of the others."""
+    """Free the records that have ended, which the caller still counts; return the numbers of the others."""
     numbers, records, state = held(columns), columns.story.records, columns.state
     ended = numbers[records[numbers, HAS_ENDED] != 0]
     records[ended, MEMBERS] = 0
     columns.story.free[state[FREE] : state[FREE] + len(ended)] = ended
     state[FREE] += len(ended)
-    state[ENDED] = 0
     return held(columns)
 
 
