@@ -162,14 +162,14 @@ class PageSums:
         return np.unique(self._frames[self._moved :])
 
     def _read_frames(self) -> bool:
-        """Read which pages the file of changes has; returns whether some are not moved."""
+        """Read which pages the file of changes has committed; returns whether some are not moved."""
         salts = self._salts()
         if not salts or salts != (int(self._header[_SALT]), int(self._header[_SALT_2])):
             self._frames, self._moved = np.empty(0, np.int64), 0
             self._header[[_SALT, _SALT_2]] = salts or (0, 0)
         if salts:
             begun = np.frombuffer(b"".join(number.to_bytes(4, "big") for number in salts), np.uint8)
-            size, found = FRAME_HEADER + self.page_bytes, list[npt.NDArray[np.int64]]()
+            size, found = FRAME_HEADER + self.page_bytes, [np.empty((0, 2), np.int64)]
             at = WAL_HEADER + len(self._frames) * size
             with self._wal.open("rb", buffering=0) as file:
                 while len(data := os.pread(file.fileno(), CHUNK * size, at)) >= FRAME_HEADER:
@@ -177,11 +177,14 @@ class PageSums:
                     frames = np.frombuffer(data.ljust(count * size), np.uint8)[: count * size].reshape(count, size)
                     is_of_now = (frames[:, 8:16] == begun).all(axis=1)
                     whole = count if is_of_now.all() else int(is_of_now.argmin())  # the rest is of the file before
-                    found.append(frames[:whole, :4].copy().view(">u4").ravel().astype(np.int64) - 1)
+                    found.append(frames[:whole, :8].copy().view(">u4").astype(np.int64))
                     if whole < CHUNK:
                         break
                     at += CHUNK * size
-            self._frames = np.concatenate([self._frames, *found])
+            pages, ends = np.concatenate(found).T
+            # Those behind the last commit may be undone, and others take their places.
+            committed = len(ends) - int((ends[::-1] != 0).argmax()) if ends.any() else 0
+            self._frames = np.concatenate([self._frames, pages[:committed] - 1])
         return len(self._frames) > self._moved
 
     def _compute(self, pages: npt.NDArray[np.int64]) -> None:

@@ -1,0 +1,41 @@
+"""The checksums of pages follow what is committed, whatever else stands in the file of changes."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+
+from neardup_workers.outside.store.disk.sums import PAGE_BYTES, PageSums
+
+
+def move(sums, writer):
+    """Run a checkpoint as the service does."""
+    sums.begin()
+    (_, _, moved) = writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    sums.end(moved)
+
+
+def test_changes_that_are_undone_after_a_look_at_them_hide_no_later_ones(tmp_path):
+    """A transaction larger than the cache, or one that finds the disk full, leaves changes in the file, under the name
+    of the file; those of the next transaction replace them one by one."""
+    path = tmp_path / "window.sqlite"
+    sums = PageSums(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.executescript(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0")
+        writer.executescript("PRAGMA cache_size=5; CREATE TABLE a (x); CREATE TABLE b (x)")
+        for table in "ab":
+            writer.executemany(f"INSERT INTO {table} VALUES (hex(zeroblob(300)))", [()] * 40)
+        sums.open()
+        move(sums, writer)
+        assert not len(sums.unknown)
+        before = path.with_name("window.sqlite-wal").read_bytes()
+        writer.execute("BEGIN")
+        writer.execute("UPDATE a SET x = hex(randomblob(300))")
+        assert path.with_name("window.sqlite-wal").read_bytes() != before, "it is not committed, and in the file"
+        sums.begin()
+        writer.execute("ROLLBACK")
+        writer.execute("UPDATE b SET x = hex(randomblob(300))")
+        move(sums, writer)
+        assert not sums.damaged(0, sums.pages)
+        assert not len(np.setdiff1d(sums.unknown, sums._pending()))
+    sums.close(is_moved=False)
