@@ -13,8 +13,9 @@ from ledger_process import kill_at_random as kill_the_ledger_at_random
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
-from neardup_workers.doing.http.server import bound
+from neardup_workers.doing.http.server import bound, serve
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ServeSettings
 
 TOKEN = "a-token-of-enough-characters"
 
@@ -135,6 +136,13 @@ def test_with_a_certificate_the_service_accepts_only_tls(tmp_path, files):
             httpx.get(serving.url.replace("https", "http") + "/healthz", timeout=60)
     finally:
         serving.kill()
+
+
+def test_a_start_without_a_usable_certificate_opens_no_window(tmp_path):
+    """So the audit log has no line of settings that were never in force."""
+    with pytest.raises(Failure, match="cannot use the certificate"):
+        serve(ServeSettings(port=0, tls=(str(tmp_path / "missing.pem"),)), str(tmp_path / "window"))
+    assert not (tmp_path / "window").exists()
 
 
 @pytest.mark.processes

@@ -1,6 +1,7 @@
 """A second service that reads the window of another one, for dashboards."""
 
 import json
+from contextlib import closing
 
 import pytest
 from service_world import NEAR, TEXT, ask_all, world_in
@@ -8,6 +9,7 @@ from service_world import NEAR, TEXT, ask_all, world_in
 from neardup_workers.doing.http.view.reading import Following, check_window, started_reading
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.log import Log
 
 
 def test_a_service_that_follows_reads_what_another_one_commits(tmp_path, monkeypatch):
@@ -55,8 +57,11 @@ def test_a_service_that_follows_reads_what_another_one_commits(tmp_path, monkeyp
 
 
 def test_a_window_of_other_settings_is_not_followed(tmp_path):
-    """Nor one that is not there."""
+    """The settings that differ are named. Nor one that is not there."""
     with pytest.raises(Failure, match="there is no window"):
         check_window(ServeSettings(), tmp_path / "window.sqlite")
-    with world_in(tmp_path) as world, pytest.raises(Failure, match="other settings"):
-        check_window(ServeSettings(threshold=0.5), world.keeper.log.path)
+    made = ServeSettings(threshold=0.7)
+    with closing(Log(tmp_path, {"signing": made.signing_fingerprint}, "normal", made)) as log:
+        with pytest.raises(Failure, match=r"other settings \(threshold is 0\.5, but was 0\.7\)"):
+            check_window(ServeSettings(threshold=0.5), log.path)
+        check_window(made, log.path)

@@ -130,6 +130,21 @@ def test_what_a_person_says_of_two_documents_goes_to_the_topic(deployment: Deplo
     assert "header" in answer.json()["detail"]
 
 
+def test_a_judged_document_whose_format_cannot_be_read_here_is_not_sent(tmp_path: Path) -> None:
+    """The function that decodes it is installed with the signers alone: the answer names it."""
+    deployment = Deployment(tmp_path / "view", decode="signers_only:decode")
+    for n, id_ in enumerate("ab"):
+        deployment.memory.append(deployment.topics.documents, 0, b"\x00", id_.encode())
+        record = max(deployment.documents(n + 1), key=lambda one: one.offset)
+        deployment.decide(record, "original", id=id_, content=f"0{n}")
+        until(lambda: deployment.ask("GET", f"/v1/documents/{id_}").status_code == 200)  # noqa: B023
+    answer = deployment.ask("POST", "/v1/together?a=a&b=b")
+    assert (answer.status_code, answer.json()["reason"]) == (501, "needs_window")
+    assert "decode='signers_only:decode'" in answer.json()["detail"]
+    assert len(deployment.documents(0)) == 2
+    deployment.close()
+
+
 def test_a_judged_document_is_sent_if_it_fits_and_is_still_there(tmp_path: Path) -> None:
     """With the header it may be too large. A topic that was made again may have another document at its place: an id
     stands in the value, or else in the key."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -105,6 +106,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
     """
     tokens, hook = tokens_of(settings), hook_of(settings)
+    check_certificate(settings)
     blocked = read_block_list(settings.blocked, create=True)
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
@@ -205,8 +207,7 @@ def started(
 async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | None, start: Start) -> Exit:
     """Serve until a signal, or until the service can no longer work.
 
-    Raises ``Failure`` if the certificate cannot be used, if the store is damaged, or if the service has ended by an
-    error.
+    Raises ``Failure`` if the store is damaged, or if the service has ended by an error.
     """
     raise_file_limit()
     loop = asyncio.get_running_loop()
@@ -245,12 +246,6 @@ async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | 
 
     watching = asyncio.create_task(watch())
     try:
-        try:
-            config.load()
-        except OSError as error:  # ssl.SSLError is one
-            raise Failure(
-                Exit.USAGE, f"cannot use the certificate: {error}; name PEM files, as in tls=CERTIFICATE,KEY"
-            ) from None
         _listen(settings, address)
         await server.serve([address])
     finally:
@@ -262,6 +257,17 @@ async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | 
     if failed is not None:
         raise Failure(Exit.OUTPUT, f"the service failed: {failed}; start again: it continues from what is on the disk")
     return EXIT_OF_SIGNAL[ended[0] if ended else 0]
+
+
+def check_certificate(settings: ServeSettings) -> None:
+    """Raise ``Failure`` if the certificate cannot be used: before the window is opened, which notes each start."""
+    try:
+        if settings.tls:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*settings.tls)
+    except OSError as error:  # ssl.SSLError is one
+        raise Failure(
+            Exit.USAGE, f"cannot use the certificate: {error}; name PEM files, as in tls=CERTIFICATE,KEY"
+        ) from None
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -8,6 +8,7 @@ that are hidden. Both are on one machine: processes share the index of that log 
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import threading
 import time
@@ -22,7 +23,7 @@ from neardup_workers.doing.http.bodies import Refused, decoding
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
-from neardup_workers.doing.http.server import Running, bound, run
+from neardup_workers.doing.http.server import Running, bound, check_certificate, run
 from neardup_workers.doing.http.view.requests import lacking
 from neardup_workers.doing.http.window import READS, WINDOW_REQUESTS
 from neardup_workers.doing.http.writer import READY
@@ -47,6 +48,7 @@ def serve_reading(settings: ServeSettings, state: str) -> Exit:
         Failure: there is no window, it was made with other settings, or the address cannot be used.
     """
     tokens, path = tokens_of(settings), Path(state) / "window.sqlite"
+    check_certificate(settings)
     check_window(settings, path)
     address = bound(settings.host, settings.port)
     try:
@@ -64,7 +66,11 @@ def check_window(settings: ServeSettings, path: Path) -> None:
     except sqlite3.Error as error:
         raise damaged(path, str(error)) from None
     if (meta.get("version"), meta.get("signing")) != (VERSION, settings.signing_fingerprint):
-        raise Failure(Exit.GENERATION, f"{path} was made with other settings: follow it with those of its service")
+        named = settings.signed_otherwise(json.loads(meta["settings"])) if "settings" in meta else ""
+        why = named or "of another version"
+        raise Failure(
+            Exit.GENERATION, f"{path} was made with other settings ({why}): follow it with those of its service"
+        )
 
 
 def started_reading(settings: ServeSettings, path: Path, on_broken: Callable[[], None]) -> Running:

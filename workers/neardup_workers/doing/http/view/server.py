@@ -21,7 +21,7 @@ from neardup_workers.doing.http.bodies import Refused, decoding
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
-from neardup_workers.doing.http.server import Running, bound, run
+from neardup_workers.doing.http.server import Running, bound, check_certificate, run
 from neardup_workers.doing.http.view.follower import Follower
 from neardup_workers.doing.http.view.outbox import ProducerQueue
 from neardup_workers.doing.http.view.requests import Sending, near, view_requests
@@ -55,6 +55,7 @@ def serve_view(settings: ViewSettings, state: str | None, transport: Transport) 
             answer at the start, or the view has ended by an error.
     """
     tokens = tokens_of(settings)
+    check_certificate(settings)
     address = bound(settings.host, settings.port)
     topics = names_of(settings).topics
     # A container may have no folder for temporary files.
