@@ -147,17 +147,21 @@ class Sources:
     def follow(self, writer: sqlite3.Connection, changes: KeptStories, oldest: int, places: int) -> None:
         """Store what a step changed, in its open transaction; with it the window begins at the place ``oldest``, and
         the next document has the place ``places``. Stories of one member leave with their row."""
-        before, ids = self._waiting, self._waiting.ids.union(changes.ids) if changes.ids else self._waiting.ids
-        waiting = self._new = _Waiting(
-            before.documents + self._new.documents, ids, [*before.ended, *changes.ended]
-        )  # fmt: skip
-        number = len(waiting.documents)
+        before, new = self._waiting, self._new
+        number = len(before.documents) + len(new.documents)
         self._counts |= number >= WAITING_MAX or oldest > places - number or not self._is_stored
-        if ids or changes.ended:  # a restart would not find the story of one that waits: its row leaves, or it ends
-            self._counts |= any(place < oldest and place not in self._shared for place in ids)
-            self._counts |= not {document[2] for document in waiting.documents}.isdisjoint(changes.ended)
+        if changes.ids or changes.ended:
+            new = self._new = _Waiting(new.documents, set(changes.ids), list(changes.ended))
+        if before.ids or new.ids:  # a restart would not find the story of one that waits: its row leaves, or it ends
+            self._counts |= any(place < oldest and place not in self._shared for place in (*before.ids, *new.ids))
+        if new.ended:
+            clusters = {document[2] for document in (*before.documents, *new.documents)}
+            self._counts |= not clusters.isdisjoint(new.ended)
         if not self._counts:
             return
+        waiting = self._new = _Waiting(
+            before.documents + new.documents, before.ids | new.ids, before.ended + new.ended
+        )  # fmt: skip
         ledger, shared, written = self.ledger, self._shared, {*waiting.ids, *waiting.ended}
         if waiting.documents:
             sources, *columns = zip(*waiting.documents, strict=True)
@@ -175,11 +179,15 @@ class Sources:
 
     def settle(self, oldest: int) -> None:
         """Close the step, after its transaction."""
-        self._waiting = self._new
-        if self._counts:
-            self._shared.update(self._waiting.ids)
-            self._shared.difference_update(self._waiting.ended)
-            self._first, self._waiting, self._is_stored = oldest, _NOTHING_WAITS, True
+        if not self._counts:
+            waiting, new = self._waiting, self._new
+            waiting.documents.extend(new.documents)
+            waiting.ids.update(new.ids)
+            waiting.ended.extend(new.ended)
+            return
+        self._shared.update(self._new.ids)
+        self._shared.difference_update(self._new.ended)
+        self._first, self._waiting, self._is_stored = oldest, _Waiting([], set(), []), True
 
     def begin(
         self, rows: Columns, found: Verdicts, times: npt.NDArray[np.int64], *, has_arrivals: bool,
