@@ -108,6 +108,16 @@ async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...
     if length.isdigit() and int(length) > limits.body_bytes_max:
         said = f"it has {length.decode()} bytes, at most {limits.body_bytes_max:,} are taken"
         raise Refused("body_too_large", detail=said)
+    body: bytes | None = request.scope.get("body")  # of a check that has come whole
+    if body is None:
+        body = await _received(request, limits)
+    holder = request.scope.get("holder")  # of its token
+    if holder is not None and not holder.spends("bytes", len(body)):
+        raise Refused("quota")
+    return body
+
+
+async def _received(request: Request, limits: ServeLimits) -> bytes:
     body, more = bytearray(), True
     try:
         # A timer of each body that is there already would cost as much as reading it.
@@ -123,9 +133,6 @@ async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...
                     raise Refused("body_too_large", detail=f"at most {limits.body_bytes_max:,} bytes are taken")
     except TimeoutError:
         raise Refused("body_slow") from None
-    holder = request.scope.get("holder")  # of its token
-    if holder is not None and not holder.spends("bytes", len(body)):
-        raise Refused("quota")
     return bytes(body)
 
 

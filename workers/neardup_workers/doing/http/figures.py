@@ -115,14 +115,14 @@ class Figures:
 
     def count(self, verdicts: Sequence[dict[str, Any]]) -> None:
         """Count verdicts."""
-        duplicates = sum(verdict["status"] == "duplicate" for verdict in verdicts)
+        duplicates = [verdict for verdict in verdicts if verdict["status"] == "duplicate"]
         with self._lock:
             second = self._advanced() % _SECONDS
             self._documents[second] += len(verdicts)
-            self._duplicates[second] += duplicates
+            self._duplicates[second] += len(duplicates)
             self._total += len(verdicts)
-            self._total_duplicates += duplicates
-            self._latest.extend(verdict for verdict in verdicts if verdict["status"] == "duplicate")
+            self._total_duplicates += len(duplicates)
+            self._latest.extend(duplicates)
 
     def observe(self, seconds: float) -> None:
         """Count the time of an answer."""

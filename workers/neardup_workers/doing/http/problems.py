@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -126,9 +127,17 @@ def about(reason: str, fields: Fields, settings: object, text: str = "") -> dict
     return {"field": alone.get(reason) or named.get(begins), "detail": bound}
 
 
+class _Json(Response):
+    """JSON. Its headers are made at once: most answers have no others."""
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        """Set length and type."""
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
+
+
 def json_response(value: Any, status: int = 200) -> Response:
     """Return a value as JSON, without control characters of terminals or of text direction."""
-    return Response(json_line(value), status, media_type="application/json")
+    return _Json(json_line(value), status)
 
 
 def json_line(value: Any) -> bytes:

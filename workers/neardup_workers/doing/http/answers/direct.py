@@ -8,11 +8,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 from neardup_workers.doing.http.access.guard import Access
 from neardup_workers.doing.http.access.log import HEADER, RequestLog, name_of
@@ -39,27 +38,19 @@ class Direct:
 
     async def __call__(self, scope: Scope, body: bytes) -> Response:
         """Return the answer of a plain request."""
-
-        async def received() -> dict[str, Any]:
-            return {"type": "http.request", "body": body}
-
-        scope["hold"] = _held
+        scope["body"] = body
         name, started, status, size = name_of(scope), time.perf_counter(), 0, 0
         try:
-            response = await self._response(scope, received)
+            response = await self._response(scope)
             response.raw_headers.append((HEADER, name))
             status, size = response.status_code, len(response.body)
             return response
         finally:
             self._log.say(scope, name, status, size, time.perf_counter() - started)
 
-    async def _response(self, scope: Scope, received: Receive) -> Response:
+    async def _response(self, scope: Scope) -> Response:
         try:
-            return self._access.refusal(scope) or await self._answer(Request(scope, received))
+            return self._access.refusal(scope) or await self._answer(Request(scope))
         except Exception as error:
             logging.getLogger(__name__).error("Exception in the answer of a check", exc_info=error)
             return PlainTextResponse("Internal Server Error", 500)
-
-
-def _held(size: int) -> None:
-    """Count no bytes: a connection has one such body, and connections are bounded."""
