@@ -9,6 +9,7 @@ evidence separates their items later: a shared chain costs time and never makes 
   first line that has a free entry. A new head takes the first entry on the way that is free or has an expired head.
 - A line is a cache line. Allocators align to 16 bytes, and most lines would then lie in two cache lines: the match of a
   batch takes a quarter more time. So the array has eight entries more, and its pages begin at the index ``first``.
+- Lines are read at random, one for each key, so the array lies in pages of 2 MB where the system has them (``spread``).
 - A posting number is stored modulo 2**32 and read back as the number at or after ``base``, the oldest posting of the
   window. A head whose posting has left the window reads back as a future number: the head is expired, and skipped.
 - Expiry deletes no head. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped, and the segment
@@ -30,7 +31,7 @@ import numpy.typing as npt
 from neardup.machine.bits import LINE, lowest_bit, mask_of_line
 from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.memory import prefetch
-from neardup.window.pages import grow, growing
+from neardup.window.pages import longer, spread
 
 SEGMENT_BITS = 9
 SEGMENTS = 1 << SEGMENT_BITS
@@ -77,8 +78,7 @@ class Heads(NamedTuple):
 
 def empty_heads() -> Heads:
     """An empty map: one page for each segment."""
-    entries = growing(np.uint64)
-    grow(entries, SEGMENTS * PAGE + LINE)
+    entries = spread(SEGMENTS * PAGE + LINE)
     return Heads(
         entries=entries,
         first=np.array([_line_start(entries)]),
@@ -107,10 +107,11 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
     scratch = np.empty(pages.shape[1] * PAGE, np.uint64)
-    grow(heads.entries, (total + chunk) * PAGE + LINE)  # last: if memory is short, nothing has changed yet
+    entries = longer(heads.entries, (total + chunk) * PAGE + LINE)  # last: if memory is short, nothing has changed yet
+    heads = heads._replace(entries=entries, pages=pages, free=free, scratch=scratch)
     _align(heads, total * PAGE)
     heads.free_count[0] = count + chunk
-    return heads._replace(pages=pages, free=free, scratch=scratch)
+    return heads
 
 
 def _align(heads: Heads, count: int) -> None:

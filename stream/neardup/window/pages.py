@@ -12,7 +12,9 @@ allocated, and pages are freed only when a step is committed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import mmap
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -25,6 +27,10 @@ _GROWTH_DIVISOR = 8
 # The C library maps a block of more than 32 MB for itself. Such a block stays mapped when it shrinks, and grows without
 # a copy; one of the heap that grows to 16 MB by sixteenths is copied thirty times, each time to new pages.
 _MAPPED_BYTES = 33 << 20
+# Pages of 2 MB are asked for behind so many bytes: they would double the memory of a small window.
+_SMALL_BYTES = 4 << 20
+_NO_RESERVE = 0x4000  # of ``mmap``: addresses alone count for no limit of memory
+_ADDRESSES = 1 << 36  # bytes: more than the heads of all postings that a table can number
 # So many numbers at once: a kernel that keeps the interpreter lock takes 0.1 ms for them.
 _AT_ONCE = 1 << 16
 
@@ -109,6 +115,41 @@ def growing(dtype: npt.DTypeLike, *row: int) -> npt.NDArray[Any]:
     array = np.empty(_MAPPED_BYTES // np.dtype(dtype).itemsize, dtype)  # pages take memory when they are used
     array.resize((0, *row), refcheck=False)
     return array
+
+
+def spread(length: int) -> npt.NDArray[np.uint64]:
+    """Return zeros that are read at random, and that ``longer`` extends in place.
+
+    A read of a page of 4 KB often waits for the tables of pages, too, so pages of 2 MB are asked for. A block that
+    moved would be divided again. So it has addresses for all that it may need, and takes what is used.
+    """
+    block = reserved(_ADDRESSES)
+    if block is None:
+        array = growing(np.uint64)
+        grow(array, length)
+        return array
+    return np.frombuffer(block, np.uint64)[:length]
+
+
+def reserved(size: int) -> mmap.mmap | None:
+    """Return so many bytes of addresses, in large pages where the system has them; ``None`` if it refuses."""
+    try:
+        block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    except (OSError, ValueError, MemoryError):  # addresses are limited
+        return None
+    with contextlib.suppress(OSError):  # a system without large pages
+        block.madvise(mmap.MADV_HUGEPAGE, _SMALL_BYTES)
+    return block
+
+
+def longer(array: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.uint64]:
+    """Return an array of ``spread`` with more elements, which are zero; do not use the shorter one any more."""
+    whole = array.base
+    if whole is None:  # it has memory of its own
+        grow(array, length)
+        return array
+    assert length <= len(whole), "a table numbers fewer postings"
+    return np.asarray(whole[:length])
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:

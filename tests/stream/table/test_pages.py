@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 import resource
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from neardup.errors import CapacityError
 from neardup.window import NO_TIME, BandTable, Items, Limits, band_table
 from neardup.window.chains import BYTE_PAGE_BITS, KEYS, LINK_PAGE_BITS, POSTING_PAGE_BITS, SLOT_PAGE_BITS
 from neardup.window.counters import LINK_END, OLDEST, SLOT_END
-from neardup.window.pages import Pages, grow, growing
+from neardup.window.pages import Pages, grow, growing, longer, spread
 
 WINDOW = 2_000
 BATCH = 500
@@ -79,6 +81,45 @@ def test_an_array_of_the_window_grows_without_a_copy() -> None:
     taken = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
     assert taken < 1.25 * array.nbytes / resource.getpagesize()
     assert not array.any()
+
+
+def test_an_array_that_is_read_at_random_stays_in_its_place() -> None:
+    """It begins a cache line, and what is added is zero."""
+    array = spread(1_000)
+    array[:], at = 7, array.ctypes.data
+    more = longer(array, 3_000_000)
+    assert (at % 64, more.ctypes.data, len(more), more.nbytes) == (0, at, 3_000_000, 24_000_000)
+    assert more[:1_000].tolist() == [7] * 1_000
+    assert not more[1_000:].any()
+
+
+def test_only_what_lies_behind_the_first_pages_asks_for_large_ones() -> None:
+    """So a small window takes little memory, and a large one is read in pages of 2 MB."""
+    array, flags, is_inside = spread(1), [], False
+    at = array.ctypes.data
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, *rest = line.split()
+        if "-" in name:
+            start, end = (int(part, 16) for part in name.split("-"))
+            is_inside = start < at + (64 << 20) and end > at
+        elif name == "VmFlags:" and is_inside:
+            flags.append("hg" in rest)
+    assert flags == [False, True]
+
+
+def test_an_array_grows_where_addresses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes what it needs, and may move."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refused)
+    array = spread(1_000)
+    array[:] = 7
+    array = longer(array, 3_000_000)
+    assert array[:1_000].tolist() == [7] * 1_000
+    assert len(array) == 3_000_000
+    assert not array[1_000:].any()
 
 
 def numbered(first: int, keys: int) -> Items:
