@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from verdict_model import Compared, Event, VerdictModel
 
 from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
 from neardup.documents.document import SIGNALS
-from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS
+from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, bucket_keys
 from neardup.pairs.comparing import compared, comparing_limits
 from neardup.pairs.pair_rule import compares_directly
 from neardup.pairs.window_message import WireError
@@ -48,6 +49,28 @@ def directly(config: Config, documents: Sequence[Document]) -> Callable[[int, in
     return compare
 
 
+def met_in_runs(case: Case, config: Config, documents: Sequence[Document], pairs: Sequence[Pair]) -> list[Pair]:
+    """What meets in runs of words alone, which ``process`` does not say. Copies meet nothing."""
+    if case.settings.get("novelty") != "words":
+        return []
+    batch = Deduplicator(config).signer.sign(documents).batch
+    keys = bucket_keys(batch, config)
+    probed = [keys.values[first:end].tolist() for first, end in pairwise(keys.starts.tolist())]
+    held = [set(own[:added]) for own, added in zip(probed, keys.counts_added.tolist(), strict=True)]
+    ids, contents = batch.ids_at(np.arange(batch.size)), batch.contents[:, CONTENT_HALF].tolist()
+    known, newest, out = {(pair.older, pair.newer) for pair in pairs}, dict[int, int](), []
+    for n, content in enumerate(contents):
+        for other in newest.values() if content not in newest else ():
+            near = batch.times[n] - batch.times[other] <= 3600 * MICROSECONDS
+            if near and held[other].intersection(probed[n]) and (ids[other], ids[n]) not in known:
+                sides = batch.evidence.select(np.array([n])), batch.evidence.select(np.array([other]))
+                common = SCHEMES[config.scheme].common(*sides, config.plan)
+                if common.keys[0] == 0:
+                    out.append(Pair(ids[other], ids[n], float(common.similarity[0]), 0))
+        newest[content] = n
+    return out
+
+
 def modelled(
     case: Case, documents: Sequence[Document], pairs: Sequence[Pair], refused: dict[int, str]
 ) -> list[Verdict]:
@@ -65,6 +88,7 @@ def modelled(
         return max(compare(*contents).similarity, compare(*contents[::-1]).similarity) >= 0
 
     found: dict[int, list[tuple[int, float]]] = {}
+    pairs = [*pairs, *met_in_runs(case, config, documents, pairs)]
     for pair in pairs:
         if SCHEMES[config.scheme].shared is not None and pair.similarity < 1:
             continue  # what shares a passage is no duplicate

@@ -323,9 +323,9 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
 
 def batch_items(batch: Batch, config: Config) -> Items:
     """Return a batch as a table reads it, all rows as documents to hold, with their bucket keys."""
-    if config.separate or not SCHEMES[config.scheme].banded:
-        return without_derived(table_items(batch, bucket_keys(batch, config)), batch, config)
     plan: Any = config.plan
+    if config.separate or not SCHEMES[config.scheme].banded(plan):
+        return without_derived(table_items(batch, bucket_keys(batch, config)), batch, config)
     items = blank_items(batch, plan.tuning.bands * len(batch.times))
     _fill_banded(batch, band_seeds(plan.tuning.bands, plan.seed), *items[:6])
     return without_derived(items, batch, config)

@@ -102,7 +102,7 @@ def may_lead(config: Config, common: Common, judged: Judged) -> npt.NDArray[np.i
     """Return which candidates are no pairs and have so much in common that they can lead to a story, in order."""
     if config.novelty != "words":
         return NO_ROWS
-    is_met = common.conditions & (common.keys >= config.buckets_shared_min) & (judged.similarity >= LEAD_MIN)
+    is_met = common.conditions & (judged.similarity >= LEAD_MIN)
     leads: npt.NDArray[np.int64] = (~judged.is_pair & is_met).nonzero()[0]
     return leads
 

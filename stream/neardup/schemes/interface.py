@@ -101,10 +101,11 @@ class Keys(NamedTuple):
 class Common(NamedTuple):
     """What m pairs of evidence have in common.
 
-    ``keys`` (``int32[m]``): number of common keys. ``conditions`` (``bool[m]``): whether all AND conditions of the
-    scheme hold. ``similarity`` (``float64[m]``): in [0, 1]. Of documents with several signals, ``signals``
-    (``uint8[m]``) is the number of one but the text that makes them a pair, 0 for none, and ``strengths``
-    (``float64[m]``) their similarity by it, below 0 if their vectors are apart; both are empty for one signal.
+    ``keys`` (``int32[m]``): number of common keys, without those by which a text meets parts of it. ``conditions``
+    (``bool[m]``): whether all AND conditions of the scheme hold. ``similarity`` (``float64[m]``): in [0, 1]. Of
+    documents with several signals, ``signals`` (``uint8[m]``) is the number of one but the text that makes them a pair,
+    0 for none, and ``strengths`` (``float64[m]``) their similarity by it, below 0 if their vectors are apart; both are
+    empty for one signal.
     """
 
     keys: npt.NDArray[np.int32]
@@ -242,8 +243,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     derived: Callable[[Evidence, PlanT], npt.NDArray[np.bool_] | None] = nothing
     # and what it is then
     derive: Callable[[Evidence, PlanT], npt.NDArray[np.uint8]] = lambda evidence, plan: evidence.fixed
-    # whether the keys are those of the bands of the fixed part: ``plan.tuning.bands`` of them, by ``plan.seed``
-    banded: bool = False
+    # whether the keys are those of the bands of the fixed part alone: ``plan.tuning.bands`` of them, by ``plan.seed``
+    banded: Callable[[PlanT], bool] = lambda plan: False
     # whether an item may lack the keys of some bands, so that its recall is lower
     partial: bool = False
     # whether two items may be compared that share no key; False: the keys are a part of the rule

@@ -1,6 +1,10 @@
 """The words and numbers of texts as evidence, where ``novelty`` asks for them.
 
-They are the first section of the ragged part, which begins with its length in bytes.
+They are the first section of the ragged part, which begins with its length in bytes. With ``words``, a text and a part
+of it meet in their *runs*: words in a row of those that a set holds in the order in which they come first, without the
+short ones. The runs with the least hashes are keys. If one of these of a text stands in a part of it, the part has no
+smaller hash from the text but those that are keys of both, so the two meet: a third of a text holds one of ten with
+probability .98.
 """
 
 from __future__ import annotations
@@ -13,12 +17,35 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.features.said.comparing_sets import numbers_of, said_parts
+from neardup.features.said.comparing_sets import letters_at, numbers_of, said_parts
 from neardup.features.said.names import names_in
-from neardup.features.said.word_sets import NO_WORDS, word_sets
+from neardup.features.said.word_sets import (
+    HEADER_UNITS,
+    NO_WORDS,
+    NUMBERS_UNIT,
+    WORDS_UNIT,
+    repeats_of,
+    word_sets,
+)
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold
 from neardup.features.texts.reading import HeldTexts
-from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
+from neardup.machine.compile import inlined, inner, kernel
+from neardup.machine.kernels.hashing import mix64
+from neardup.schemes.interface import (
+    NO_PAYLOADS,
+    Evidence,
+    Keys,
+    Said,
+    Signing,
+    ragged_evidence,
+    ragged_values,
+    with_first,
+)
+from neardup.schemes.signatures.banding import band_seeds, put_keys
+
+# Words of a run, letters of each at least, and how many runs of a text are keys. Then the letters of all such words
+# from which a text has keys, and from which it adds them, too: a part of a shorter text is a line.
+RUN_RULE = _RUN_WORDS, _LETTERS_MIN, _RUN_KEYS, _PART_LETTERS, _WHOLE_LETTERS = 3, 5, 10, 60, 140
 
 
 class TextPlan(Protocol):
@@ -35,6 +62,14 @@ class TextPlan(Protocol):
     @property
     def normal_form(self) -> NormalForm:
         """How texts are normalised."""
+
+
+class SeededPlan(TextPlan, Protocol):
+    """The same, of schemes with seeds."""
+
+    @property
+    def seed(self) -> int:
+        """Of the keys."""
 
 
 Signs = Callable[[Any, Sequence[Document], Any], Signing]
@@ -101,3 +136,68 @@ def said(newer: Evidence, older: Evidence, plan: TextPlan) -> Said | None:
         return None
     sets = ragged_values(newer, np.uint32)
     return Said(*said_parts(sets, ragged_values(older, np.uint32)), numbers_of(sets))
+
+
+def keys_with_runs(evidence: Evidence, bands: int, plan: SeededPlan) -> Keys:
+    """Return a key for each band of the sketches, and behind them those of runs of words.
+
+    A text that may be shorter than ``characters_min`` has none of these, as it is compared for equality only.
+    """
+    units, starts = ragged_values(evidence, np.uint32)
+    seeds, n = band_seeds(bands + 1, plan.seed), len(evidence.fixed)
+    out, ends, added = np.empty(n * (bands + _RUN_KEYS), np.uint64), np.empty(n + 1, np.int64), np.full(n, bands)
+    sketches, letters_min = np.ascontiguousarray(evidence.fixed), max(_PART_LETTERS, plan.characters_min)
+    count = _keys_with_runs(sketches, seeds, units, starts, letters_min, out, ends, added)
+    return Keys(out[:count], ends, NO_PAYLOADS, added)
+
+
+@kernel("const u8[,], u64[], const u32[], const i64[], i64, u64[], i64[], i64[]", direct=True)
+def _keys_with_runs(sketches, seeds, units, starts, letters_min, out, ends, added):
+    at, bands = np.int64(0), len(seeds) - 1
+    ends[0] = at
+    for i in range(len(sketches)):
+        put_keys(sketches[i], seeds[:bands], out[at : at + bands])
+        at += bands
+        if starts[i] < starts[i + 1]:
+            count, letters = _put_runs(units, starts[i], seeds[bands], out[at : at + _RUN_KEYS])
+            at += count if letters >= letters_min else 0
+            added[i] += count if letters >= max(letters_min, _WHOLE_LETTERS) else 0
+        ends[i + 1] = at
+    return at
+
+
+@inner
+def _put_runs(units, begin, seed, out):
+    """Write the least hashes of the runs of the set that begins at ``begin``, ascending; return how many there are, and
+    the letters of their words."""
+    words, numbers = np.int64(units[begin + WORDS_UNIT]), np.int64(units[begin + NUMBERS_UNIT])
+    repeats, names = repeats_of(units, begin)
+    first = begin + HEADER_UNITS
+    classes = first + words + numbers + repeats + names
+    before, last, letters, read, kept = np.uint64(0), np.uint64(0), 0, 0, 0
+    for n in range(words):
+        count = letters_at(units, classes, n)
+        if count < _LETTERS_MIN:
+            continue
+        word = np.uint64(units[first + n])
+        letters, read = letters + count, read + 1
+        run = mix64(mix64(before ^ seed) ^ last << np.uint64(32) ^ word)
+        if read >= _RUN_WORDS and (kept < len(out) or run < out[kept - 1]):
+            kept = _keep_least(out, kept, run)
+        before, last = last, word
+    return kept, letters
+
+
+@inlined
+def _keep_least(out, kept, value):
+    """Put a value among the least ones, which ascend, unless it is there; return how many there are."""
+    at = kept
+    while at > 0 and out[at - 1] > value:
+        at -= 1
+    if at > 0 and out[at - 1] == value:
+        return kept
+    kept = min(kept + 1, len(out))
+    for n in range(kept - 1, at, -1):
+        out[n] = out[n - 1]
+    out[at] = value
+    return kept

@@ -15,6 +15,7 @@ from neardup.features.said.word_sets import (
     CUT_UNIT,
     HEADER_UNITS,
     LETTERS_MAX,
+    NAME_CLASSES,
     NUMBER_WEIGHT,
     NUMBERS_UNIT,
     WEIGHTS,
@@ -94,6 +95,13 @@ def _compare(newer, newer_starts, older, older_starts, bits, said, new, names):
 def _class_at(units, begin, n):
     """Return the class of word n, of classes that begin at ``begin``."""
     return units[begin + n // CLASSES_A_UNIT] >> (np.uint32(n % CLASSES_A_UNIT) * CLASS_BITS) & np.uint32(15)
+
+
+@inlined
+def letters_at(units, begin, n):
+    """Return how many letters word n has, ``LETTERS_MAX`` at most; the classes begin at ``begin``."""
+    kind = np.int64(_class_at(units, begin, n))
+    return kind - NAME_CLASSES if kind > LETTERS_MAX else kind
 
 
 @inner

@@ -59,10 +59,10 @@ _REPEATS_SHIFT, _NAMES_SHIFT = 1, 16
 _REPEATS_BITS = (1 << (_NAMES_SHIFT - _REPEATS_SHIFT)) - 1
 # Letters of a run of a word, and of a run in a script without blanks; the code point from which a letter is a syllable.
 _RUN, _IDEOGRAPH_RUN, _IDEOGRAPHS = 4, 2, 0x2E80
-# Weight of a word by its class: letters up to ``LETTERS_MAX``, and ``_NAME`` more for a name; that of a run in a
+# Weight of a word by its class: letters up to ``LETTERS_MAX``, and ``NAME_CLASSES`` more for a name; that of a run in a
 # script without blanks, and of a number.
 WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15, 5, 9, 9, 12, 12, 15], np.int64)
-LETTERS_MAX, _NAME = 8, 6
+LETTERS_MAX, NAME_CLASSES = 8, 6
 _RUN_CLASS, NUMBER_WEIGHT = np.uint32(4), 15
 CLASS_BITS, CLASSES_A_UNIT = np.uint32(4), 8
 _NEGATION = np.uint64(1 << 63)  # the first one; no hash of a word or number is near it, but by chance
@@ -192,7 +192,7 @@ def _is_name(token, scratch):
 @inlined
 def _class_of(token, letters, scratch):
     """Return the class of a word of the text."""
-    return np.uint32(min(letters, LETTERS_MAX) + (_NAME if _is_name(token, scratch) else 0))
+    return np.uint32(min(letters, LETTERS_MAX) + (NAME_CLASSES if _is_name(token, scratch) else 0))
 
 
 @inner

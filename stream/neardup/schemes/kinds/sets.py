@@ -52,7 +52,7 @@ from neardup.schemes.kinds.set_plan import SetPlan, plan
 from neardup.schemes.kinds.short_texts import with_short_texts
 from neardup.schemes.signatures import banding, one_permutation, stored_sets
 from neardup.schemes.theory.tuning import SKETCH_BITS
-from neardup.schemes.word_evidence import said, with_word_sets, without_words
+from neardup.schemes.word_evidence import RUN_RULE, keys_with_runs, said, with_word_sets, without_words
 from neardup.window import BandTable
 
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
@@ -149,6 +149,13 @@ def stored_elements(evidence: Evidence, plan: SetPlan) -> Features:
 
 
 def keys(evidence: Evidence, plan: SetPlan) -> Keys:
+    """A key for each band of the sketches and, with ``novelty=words``, for some runs of words."""
+    if plan.novelty == "words":
+        return keys_with_runs(evidence, plan.tuning.bands, plan)
+    return band_keys(evidence, plan)
+
+
+def band_keys(evidence: Evidence, plan: SetPlan) -> Keys:
     """A key for each band of the sketches."""
     return regular_keys(banding.keys(evidence.fixed, plan.tuning.bands, plan.seed))
 
@@ -223,7 +230,8 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
         reading = (FOLD_RULES, *plan.normal_form, plan.text_characters_max, *(("joined",) if plan.weighted else ()))
     shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()
     novelty = ("novelty", plan.novelty, said_rules()) if plan.novelty != "off" else ()
-    return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest, *novelty)
+    runs = ("runs", *RUN_RULE) if plan.novelty == "words" else ()
+    return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest, *novelty, *runs)
 
 
 def scoring(plan: SetPlan) -> tuple[object, ...]:
@@ -295,7 +303,7 @@ SCHEME = Scheme(
     plan, features, bag_contents, one_permutation_evidence, keys, common, signing,
     by_content=True,
     exact=False,
-    banded=True,
+    banded=lambda plan: plan.novelty != "words",
     options=SetOptions,
     guarantee=S_CURVE,
     scoring=scoring,

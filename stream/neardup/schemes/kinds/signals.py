@@ -249,7 +249,7 @@ def evidence(features: Features, plan: SignalPlan) -> Evidence:
 def keys(evidence: Evidence, plan: SignalPlan) -> Keys:
     """The keys of all signals that each document has, those of the text first."""
     n, width = len(evidence.fixed), plan.text.width
-    columns = [_columns(sets.keys(_text(evidence, plan), plan.text), np.arange(n), n)]
+    columns = [_columns(sets.band_keys(_text(evidence, plan), plan.text), np.arange(n), n)]
     for part in plan.parts:
         rows = np.flatnonzero(part.is_there(evidence.fixed, width))
         own = part.evidence(evidence, rows)

@@ -130,7 +130,8 @@ def _columns(rows: DocumentRows, signed: Signed, config: Config) -> list[Any]:
     accepted = np.delete(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
     width = tuning.bands * tuning.rows * tuning.sketch_bits // 8
     stored = np.ascontiguousarray(batch.fixed[:, :width]).view(np.dtype(ROW_TYPES[tuning.sketch_bits]))
-    keys = bucket_keys(batch, config).values.reshape(-1, tuning.bands)
+    found = bucket_keys(batch, config)
+    keys = found.values[found.starts[:-1, None] + np.arange(tuning.bands)]
     absent = np.ones(len(rows), np.bool_)
     absent[accepted] = False
 

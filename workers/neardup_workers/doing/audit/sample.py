@@ -180,7 +180,7 @@ class FirstReading:
         if self._signing.has_keys and batch.size:
             own = self._signing.settings
             all_keys = SCHEMES[own.scheme].keys(batch.evidence, own.plan)
-            keys = short_keys(all_keys.values).reshape(batch.size, -1)
+            keys = short_keys(all_keys.values[all_keys.starts[:-1, None] + np.arange(own.tuning.bands)])
         in_time = self._window.promises(times, streams)
         return Read(documents, ids, contents, hashes, is_first, places, times, in_time, keys)
 
