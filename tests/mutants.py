@@ -171,11 +171,11 @@ MUTANTS = (
         "    starts = [decode_window(offsets[0].metadata).start]\n",
         (f"{MATCHERS}::test_trimming_keeps_all_that_a_successor_needs",)),
     Mutant("a control row is applied one row late", "simulation", "stream/neardup/pairs/pipeline.py",
-        "        find = table.probe_add if self.rarity",
+        "        settled = shard.settled if shard.grown else 0\n",
         "        if shard.grown and first < rows.batch.size and self.table.slot_end == shard.settled:\n"
         "            before = Shard(shard.number, shard.grown[-1][1])\n"
         "            items.kinds[first] = rows.items_of(before, by_content=True).kinds[first]\n"
-        "        find = table.probe_add if self.rarity", (GROWTH,)),
+        "        settled = shard.settled if shard.grown else 0\n", (GROWTH,)),
     Mutant("the log is trimmed above the first offset of a new shard", "simulation",
         "workers/neardup_workers/doing/stages/matching/plan.py",
         "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",

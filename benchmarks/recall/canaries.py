@@ -154,17 +154,17 @@ def lose_a_band(world: World) -> None:
 
 def lose_a_band_of(table: BandTable) -> None:
     """From now on a table does not add the key of one band."""
-    add = table.probe_add
+    items_at = table.items_at
 
-    def without(items: Any, **options: Any) -> Any:
-        if options.get("add", True):
+    def without(items: Any) -> int:
+        if table.is_open:  # else it is only probed
             keys = items.keys.copy()
             keys[items.key_starts[:-1] + KEYS + 7] ^= np.uint64(0x9E3779B97F4A7C15)
             keys.flags.writeable = items.keys.flags.writeable
             items = items._replace(keys=keys)
-        return add(items, **options)
+        return items_at(items)
 
-    table.probe_add = without  # type: ignore[method-assign]
+    table.items_at = without  # type: ignore[method-assign]
 
 
 def shorten_the_window(world: World) -> None:

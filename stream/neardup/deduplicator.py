@@ -202,12 +202,7 @@ class Deduplicator:
         >>> [verdict.status for verdict in dedup.decide([Document("a", text), Document("b", text + "!")])]
         ['original', 'duplicate']
         """
-
-        def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
-            verdicts = self._decider.decide(chunk, signed, reference=reference)
-            self._canaries.after(chunk, signed.batch, signed.refusals)
-            return verdicts
-
+        decided = partial(self._decided, reference=True) if reference else self._decided
         return self._run(documents, self.signer, decided, "verdicts")
 
     def decide_table(
@@ -349,6 +344,11 @@ class Deduplicator:
         pairs = match_step(self.matcher, signed.batch, signed.rows).pairs()
         self._canaries.after(chunk, signed.batch, signed.refusals)
         return pairs
+
+    def _decided(self, chunk: list[Document], signed: Signed, *, reference: bool = False) -> list[Verdict]:
+        verdicts = self._decider.decide(chunk, signed, reference=reference)
+        self._canaries.after(chunk, signed.batch, signed.refusals)
+        return verdicts
 
     def _probed(self, _: list[Document], signed: Signed) -> list[Pair]:
         return self.matcher.match(signed.batch, add=False, rows=signed.rows).pairs()

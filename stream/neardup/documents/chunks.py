@@ -14,11 +14,11 @@ CHUNK_DOCUMENTS = 2048
 _RULE = "documents are an iterable of neardup.Document; process_table takes tables"
 
 
-def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def chunks(documents: Iterable[Document]) -> Iterable[list[Document]]:
     """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, in lists of their own. An exception
     of the iterable comes after the documents before it."""
     if type(documents) is list and len(documents) == 1 and type(documents[0]) is Document:
-        return iter([documents.copy()])  # as a feed calls: a generator takes three times as long
+        return (documents.copy(),)  # as a feed calls: a generator takes three times as long
     return _chunks(documents)
 
 

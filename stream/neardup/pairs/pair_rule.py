@@ -374,7 +374,7 @@ def named(
         separate: ids are full ids, of collections.
     """
     out = np.empty((6, len(items)), np.int64)
-    turned = views.name_pairs(table.at(table.limits), slots, items, batch.id_starts, batch.times, out)
+    turned = views.name_pairs(table.at(), slots, items, batch.id_starts, batch.times, out)
     matches = matches_of(table, batch, out, known, turned)
     return matches.within_collections() if separate else matches
 

@@ -19,7 +19,7 @@ from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
 from neardup.pairs.at_once import OneCall
 from neardup.pairs.batches import Batch, removal_batch, table_items
-from neardup.pairs.comparing import NO_LEADS, NO_ROWS, Leads, compared, is_lead, may_lead
+from neardup.pairs.comparing import LEAD_MIN, NO_LEADS, NO_ROWS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
@@ -28,7 +28,7 @@ from neardup.schemes.interface import Common, Evidence, in_parts, nothing, regul
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.stored_sets import evidence_in
 from neardup.window import BandTable, Candidates, Items, Limits
-from neardup.window.band_table import Run
+from neardup.window.chains import FINISHED
 from neardup.window.steps import step
 
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
@@ -64,6 +64,15 @@ def _nothing(end: int) -> Slice:
     """A slice without candidates."""
     items = np.empty(0, np.int32)
     return Slice(NO_MATCHES, items, np.empty(0, np.int64), NO_LOSSES, NO_LEADS, end, items)
+
+
+def found_by(once: OneCall | None, batch: Batch, end: int, named: bool) -> Slice:
+    """The slice before item ``end`` with the pairs that the last call has found."""
+    found = None if once is None else once.found(batch, is_named=named)
+    if found is None:
+        return _nothing(end)
+    matches, items, slots, probed = found
+    return _new_slice((matches, items, slots, NO_LOSSES, NO_LEADS, end, probed))
 
 
 class Matcher:
@@ -104,11 +113,14 @@ class Matcher:
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
         self._separate = config.separate
         is_estimated = self.scheme.common_in is not nothing and not config.tuning.exact_score and not config.separate
+        is_estimated = is_estimated and self.rarity is None
         bounds = self.score_min, config.buckets_shared_min
         # What finds pairs in one call, also with leads; ``None`` where more is asked of candidates.
         self._once = OneCall(self.table, config.tuning, *bounds) if is_estimated else None
-        self.once_with_leads = None if config.novelty == "words" else self._once
-        self._shared = self.shard.of, shared  # among how many shards the limits of the table were shared last
+        self.once_with_leads = self._once
+        if is_estimated and config.novelty == "words":
+            self.once_with_leads = OneCall(self.table, config.tuning, *bounds, LEAD_MIN)
+        self._shared = self.shard  # with which the limits of the table were shared last
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True, rows: StreamRows | None = None) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs. ``rows`` are those of
@@ -167,37 +179,49 @@ class Matcher:
 
     def slice(
         self, rows: StreamRows, items: Items, first: int, probe: bool = True, add: bool = True,
-        candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True, run: Run | None = None,
+        candidates_max: int = SLICE_CANDIDATES, leads: bool = False, named: bool = True,
+        ended: tuple[int, ...] | None = None,
     ) -> Slice:  # fmt: skip
-        """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs. ``run`` does more than the
-        kernel of ``OneCall``."""
-        shard, table = self.shard, self.table
-        shards = shard.fewest(table.oldest) if shard.grown else shard.of
-        if table.limits is not self._shared[1] or shards != self._shared[0]:
-            table.limits = shared_limits(self._limits, shards, table.limits)
-            self._shared = shards, table.limits
-        find = table.probe_add if self.rarity is None else functools.partial(self.probe_add, rows.batch)
+        """The slice of rows from row ``first`` on, as ``slices``; ``items`` are theirs. ``ended``: what the kernel has
+        returned that was called before."""
+        shard, table = self.shard, self.shared_table()
         settled = shard.settled if shard.grown else 0
         once = None if rows.references is not None else self.once_with_leads if leads else self._once
-        run = run or (None if once is None else once.run)
-        candidates = find(
-            items, probe=probe, add=add, first=first, candidates_max=candidates_max, settled=settled, run=run
-        )
-        if len(candidates.items) > 0:
+        if once is None and ended is None:
+            candidates = self.probe_add(rows.batch, items, probe, add, first, candidates_max, settled)
+        else:
+            run = None if once is None else once.run
+            if ended is None:
+                assert run is not None
+                assert table.is_open or not add, "no step is open"
+                ended = run(table.at(), table.items_at(items), first, probe, add, candidates_max, settled)
+            end, why, _, count, table.oldest, table.slot_end, table.posting_end = ended
+            if why == FINISHED and not count:
+                return found_by(once, rows.batch, end, named)
+            candidates = table.probe_add(items, probe, add, first, candidates_max, settled, run, ended)
+        if len(candidates.items):
             return self._judged(rows, candidates, leads=leads, is_named=named)
-        found = None if once is None else once.found(rows.batch, is_named=named)
-        if found is None:
-            return _nothing(candidates.end)
-        matches, at, slots, probed = found
-        return _new_slice((matches, at, slots, NO_LOSSES, NO_LEADS, candidates.end, probed))
+        return found_by(once, rows.batch, candidates.end, named)
 
-    def probe_add(self, batch: Batch, items: Items, *, first: int, add: bool, **options: Any) -> Candidates:
+    def shared_table(self) -> BandTable:
+        """The table, with its share of the limits."""
+        shard, table = self.shard, self.table
+        if shard is not self._shared or shard.grown:
+            shards = shard.fewest(table.oldest) if shard.grown else shard.of
+            table.limits, self._shared = shared_limits(self._limits, shards, table.limits), shard
+        return table
+
+    def probe_add(
+        self, batch: Batch, items: Items, probe: bool = True, add: bool = True, first: int = 0,
+        candidates_max: int = SLICE_CANDIDATES, settled: int = 0, limits: Limits | None = None,
+    ) -> Candidates:  # fmt: skip
         """``BandTable.probe_add`` of the items of a batch; where rarity counts, to the end of its epoch at most."""
         rarity, elements = self.rarity, self.scheme.elements
         if rarity is None or elements is None or not add:
-            return self.table.probe_add(items, first=first, add=add, **options)
+            return self.table.probe_add(items, probe, add, first, candidates_max, settled, limits=limits)
         rarity.freeze()
-        found = self.table.probe_add(items.until(first + rarity.left), first=first, add=add, **options)
+        until = items.until(first + rarity.left)
+        found = self.table.probe_add(until, probe, add, first, candidates_max, settled, limits=limits)
         # Removals have no elements, nor have rows that were damaged.
         rows = first + np.flatnonzero(np.diff(batch.ragged_starts[first : found.end + 1]))
         rarity.add(*elements(batch.evidence.select(rows), self.config.plan))

@@ -74,6 +74,9 @@ class _Plain(NamedTuple):
     tables: Annotated[SplitTables, "const"]
     seeds: npt.NDArray[np.uint64]
     scratch: Scratch
+    separate: bool
+    characters_max: int
+    bytes_max: int
 
 
 _plain_at = reader_of(_Plain)
@@ -91,11 +94,12 @@ class Sheet:
     without it. Then how many documents there are, the bytes of their ids and the characters of all texts and of the
     longest; ``documents`` are those that were read. If they are signed, characters are normalised, and there are so
     many shingles, of a text ``fewest`` at least; that is 0 if they are not. Ids are full ids with separate collections.
+    ``references`` counts the documents of an old set.
     """
 
     __slots__ = (
-        "batch", "characters", "columns", "documents", "fewest", "id_bytes", "kept", "longest", "rows", "shingles",
-        "size",
+        "batch", "characters", "columns", "documents", "fewest", "id_bytes", "kept", "longest", "references", "rows",
+        "scratch", "shingles", "size",
     )  # fmt: skip
 
     def __init__(self, n: int, id_bytes: int, width: int, bands: int) -> None:
@@ -108,19 +112,21 @@ class Sheet:
         self.columns = PlainColumns(times, texts, ids, id_starts, fixed, contents, *items[:6])
         self.documents: tuple[Document, ...] = ()
         self.size, self.id_bytes = n, len(ids)
-        self.characters = self.longest = self.shingles = self.fewest = 0
+        self.characters = self.longest = self.shingles = self.fewest = self.references = 0
         self.kept = Kept[_Plain](_keep)
+        self.scratch: Scratch | None = None  # that ``kept`` has
 
 
 class PlainReader:
     """Reads plain documents with texts, and signs them, if they are ASCII. Threads may share one."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, bytes_max: int | None = None) -> None:
         plan: Any = config.plan
         rules = None if config.separate else SCHEMES[config.scheme].plain(plan)
         self._rules = rules or PlainRules()
         self._seeds = band_seeds(plan.tuning.bands, plan.seed) if rules else _NO_SEEDS
-        self._width, self._separate, self._characters_max = plan.width, config.separate, config.text_characters_max
+        self._width, self._separate = plan.width, config.separate
+        self._bounds = config.separate, config.text_characters_max, bytes_max or config.evidence_bytes_max
         self._idle, self._scratch = list[Sheet](), list[Scratch]()  # those that no call uses now
 
     def read(self, documents: Sequence[Document]) -> Sheet | None:
@@ -136,53 +142,61 @@ class PlainReader:
             scratch = self._scratch.pop()
         except IndexError:
             scratch = None
-        longest = id_bytes = 0
+        if scratch is None or sheet is None or sheet.scratch is not scratch or sheet.size != len(rows):
+            sheet, scratch = self._made(len(rows), sheet, scratch)
         while True:
-            if sheet is None or sheet.size != len(rows) or len(sheet.columns.ids) < id_bytes:
-                sheet = Sheet(len(rows), max(id_bytes, _ID_BYTES * len(rows)), self._width, len(self._seeds))
-            if scratch is None or len(scratch.shingles) < longest:
-                scratch = plain_scratch(self._rules, longest)
-            plain = sheet.kept
-            if plain.value is None or plain.value[5] is not scratch:
-                rules = self._rules
-                plain.renew(_Plain(sheet.columns, LAYOUT, rules, rules.tables, self._seeds, scratch))
-            id_bytes, sheet.characters, longest, sheet.shingles, sheet.fewest = _sign(
-                plain.address, id(rows), self._separate, self._characters_max
-            )
+            found = _sign(sheet.kept.address, id(rows))
+            id_bytes, sheet.characters, sheet.longest, sheet.shingles, sheet.fewest, sheet.references = found
             if sheet.fewest >= 0:
                 break
-        if len(scratch.shingles) <= KEPT_SHINGLES:
+            sheet, scratch = self._made(len(rows), sheet, scratch, id_bytes, sheet.longest)
+        if sheet.longest <= KEPT_SHINGLES or len(scratch.shingles) <= KEPT_SHINGLES:
             self._scratch.append(scratch)
         else:
-            plain.value = None  # else the sheet would keep it
-        if id_bytes < 0:
-            return None
+            sheet.kept.value = sheet.scratch = None  # else the sheet would keep it
         if id_bytes != sheet.id_bytes:
+            if id_bytes < 0:
+                return None
             whole = sheet.rows.batch
             sheet.batch, sheet.id_bytes = _new_batch((whole[0][:id_bytes], *whole[1:])), id_bytes
-        sheet.documents, sheet.longest = rows, longest
+        sheet.documents = rows
         return sheet
+
+    def _made(
+        self, size: int, sheet: Sheet | None, scratch: Scratch | None, id_bytes: int = 0, longest: int = 0
+    ) -> tuple[Sheet, Scratch]:
+        """Return a sheet and scratch with more room if they lack it, written for the kernel."""
+        if sheet is None or sheet.size != size or len(sheet.columns.ids) < id_bytes:
+            sheet = Sheet(size, max(id_bytes, _ID_BYTES * size), self._width, len(self._seeds))
+        if scratch is None or len(scratch.shingles) < longest:
+            scratch = plain_scratch(self._rules, longest)
+        rules = self._rules
+        sheet.kept.renew(_Plain(sheet.columns, LAYOUT, rules, rules.tables, self._seeds, scratch, *self._bounds))
+        sheet.scratch = scratch
+        return sheet, scratch
 
     def fill_again(self, sheet: Sheet) -> None:
         """Take back a sheet that no one reads any more."""
         self._idle.append(sheet)
 
 
-@kernel("i64, i64, bool, i64", direct=True)
-def _sign(plain, documents, separate, characters_max):
+@kernel("i64, i64", direct=True)
+def _sign(plain, documents):
     """Fill in the columns of the documents in the tuple at an address; sign them if all texts are ASCII and of at most
-    ``characters_max`` characters.
+    ``characters_max`` characters, and what is made of them has at most ``bytes_max`` bytes.
 
     Returns the bytes of the ids, below 0 if a document is not plain; the characters of all texts and of the longest;
-    how many shingles they have, and the least number: 0 if they are not signed, -1 if there is no room for them.
+    how many shingles they have, and the least number: 0 if they are not signed, -1 if there is no room for them; and
+    how many are of an old set.
     """
-    columns, layout, rules, tables, seeds, scratch = _plain_at(plain)
-    id_bytes, characters, longest, all_ascii = read_plain(documents, layout, separate, columns)
+    columns, layout, rules, tables, seeds, scratch, separate, characters_max, bytes_max = _plain_at(plain)
+    id_bytes, characters, longest, all_ascii, references = read_plain(documents, layout, separate, columns)
     signs = all_ascii and id_bytes >= 0 and rules.rows > 0 and longest <= characters_max
+    signs = signs and id_bytes + len(columns.times) * (FIXED_BYTES + columns.fixed.shape[1]) <= bytes_max
     if id_bytes > len(columns.ids) or (signs and longest > len(scratch.shingles)):
-        return id_bytes, characters, longest, np.int64(0), np.int64(-1)
+        return id_bytes, characters, longest, np.int64(0), np.int64(-1), references
     if not signs:
-        return id_bytes, characters, longest, np.int64(0), np.int64(0)
+        return id_bytes, characters, longest, np.int64(0), np.int64(0), references
     characters, shingles, fewest, columns.key_starts[0] = np.int64(0), np.int64(0), longest, 0
     for i in range(len(columns.times)):
         length, count = sign_plain(columns.texts, i, rules, tables, scratch, columns.fixed[i], columns.contents[i])
@@ -191,7 +205,7 @@ def _sign(plain, documents, separate, characters_max):
             columns.item_contents,
         )  # fmt: skip
         characters, shingles, fewest = characters + length, shingles + count, min(fewest, count)
-    return id_bytes, characters, longest, shingles, fewest
+    return id_bytes, characters, longest, shingles, fewest, references
 
 
 def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
@@ -254,8 +268,7 @@ class Signer:
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
         self._reads_texts = config.plan.kind == "text"
-        self._plain = PlainReader(config)
-        self._row_bytes = FIXED_BYTES + config.plan.width
+        self._plain = PlainReader(config, self._item_bytes_max)
         self._characters_max = config.text_characters_max
         np.empty(_FREED_BYTES, np.uint8)  # freed at once
 
@@ -273,7 +286,7 @@ class Signer:
                 documents[:] = converted(documents, unread)
                 return self.sign(documents)
             return self._sign_any(documents)
-        if sheet.fewest and sheet.id_bytes + sheet.size * self._row_bytes <= self._item_bytes_max:
+        if sheet.fewest:
             sheet.documents = ()  # who keeps or sends what was signed keeps no texts
             return _new_signed((sheet.batch, [], sheet.characters, sheet.shingles, sheet, None))
         held, batch, sheet.documents = held_documents(sheet, self._characters_max), sheet.batch, ()

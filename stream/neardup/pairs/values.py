@@ -41,13 +41,18 @@ from neardup.pairs.json_lines import OF_RECORDS, OF_TEXTS, Unread, event_seconds
 from neardup.window import NO_TIME
 
 # Where CPython keeps what is read of an object, in bytes from its address: its type, the number of a float, the first
-# item of a tuple. Then the addresses of three types, and of ``None``.
+# item of a tuple. Then the addresses of three types, of ``None`` and of ``False``.
 LAYOUT = np.array(
-    [object.__basicsize__ - 8, float.__basicsize__ - 8, tuple.__basicsize__, *map(id, (Document, str, float, None))],
+    [
+        object.__basicsize__ - 8, float.__basicsize__ - 8, tuple.__basicsize__,
+        *map(id, (Document, str, float, None, False)),
+    ],
     np.int64,
-)
+)  # fmt: skip
 _POINTER_BYTES = 8
-_ID, _TEXT, _TIMESTAMP, _COLLECTION = map(Document._fields.index, ("id", "text", "timestamp", "collection"))
+_ID, _TEXT, _TIMESTAMP, _COLLECTION, _REFERENCE = map(
+    Document._fields.index, ("id", "text", "timestamp", "collection", "reference")
+)
 _SEPARATOR = np.uint8(ord(SEPARATOR))
 
 
@@ -240,49 +245,50 @@ def read_plain(rows, layout, separate, columns):
     what never changes, of objects that the caller keeps: so it needs no interpreter lock.
 
     Returns the bytes of the ids, of which those are written that have room, the characters of all texts, and of the
-    longest, and whether all texts are ASCII; -1 for the bytes if a document is not plain.
+    longest, whether all texts are ASCII, and how many are of an old set; -1 for the bytes if a document is not plain.
     """
-    type_at, number_at, items_at, document, string, number, nothing = layout
-    at, characters, longest, all_ascii = np.int64(0), np.int64(0), np.int64(0), True
+    type_at, number_at, items_at, document, string, number, nothing, no = layout
+    at, characters, longest, all_ascii, references = np.int64(0), np.int64(0), np.int64(0), True, np.int64(0)
     columns.id_starts[0] = 0
     for i in range(len(columns.times)):
         row = _long(rows + items_at + _POINTER_BYTES * i)
         if _long(row + type_at) != document:
-            return np.int64(-1), characters, longest, all_ascii
-        fields = longs_at(row + items_at, _COLLECTION + 1)
+            return np.int64(-1), characters, longest, all_ascii, references
+        fields = longs_at(row + items_at, _REFERENCE + 1)
+        references += fields[_REFERENCE] != no
         id_, text, time, collection = fields[_ID], fields[_TEXT], fields[_TIMESTAMP], fields[_COLLECTION]
         if _long(id_ + type_at) != string or _long(text + type_at) != string:
-            return np.int64(-1), characters, longest, all_ascii
+            return np.int64(-1), characters, longest, all_ascii, references
         begin = at
         if separate:
             if collection != nothing:
                 if _long(collection + type_at) != string:
-                    return np.int64(-1), characters, longest, all_ascii
+                    return np.int64(-1), characters, longest, all_ascii, references
                 at = _put_string(collection, columns.ids, at, True)
             if at < begin:
-                return np.int64(-1), characters, longest, all_ascii
+                return np.int64(-1), characters, longest, all_ascii, references
             if at < len(columns.ids):
                 columns.ids[at] = _SEPARATOR
             at += 1
         elif collection != nothing:
-            return np.int64(-1), characters, longest, all_ascii
+            return np.int64(-1), characters, longest, all_ascii, references
         at = _put_string(id_, columns.ids, at, False)
         if at < begin or at - begin > ID_BYTES_MAX:
-            return np.int64(-1), characters, longest, all_ascii
+            return np.int64(-1), characters, longest, all_ascii, references
         columns.id_starts[i + 1] = at
         columns.times[i], is_time = NO_TIME, True
         if time != nothing:
             if _long(time + type_at) != number:
-                return np.int64(-1), characters, longest, all_ascii
+                return np.int64(-1), characters, longest, all_ascii, references
             columns.times[i], is_time = microseconds_of(floats_at(time + number_at, 1)[0])
         if not is_time:
-            return np.int64(-1), characters, longest, all_ascii
+            return np.int64(-1), characters, longest, all_ascii, references
         address, length, width, is_ascii = string_parts(text)
         columns.texts.addresses[i], columns.texts.lengths[i] = address, length
         columns.texts.widths[i] = 0 if is_ascii else width
         characters += length
         longest, all_ascii = max(longest, length), all_ascii and is_ascii != 0
-    return at, characters, longest, all_ascii
+    return at, characters, longest, all_ascii, references
 
 
 @inlined

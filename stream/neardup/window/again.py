@@ -37,6 +37,7 @@ from neardup.window.chains import (
 from neardup.window.counters import CUTS, EVICTED, LIVE_BYTES, OLDEST, POSTING_END, STREAM_BYTES, STREAM_ITEMS
 from neardup.window.heads import NONE, locate
 from neardup.window.step import find_content
+from neardup.window.views import BASE, next_epoch
 from neardup.window.walks import probe
 
 # Items of a stream without one of some shard, at most.
@@ -133,12 +134,7 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     keys = len(items.keys)
     before = store.state.copy()
     buffer = new_buffer(min(keys * min(limits.bucket_candidates, table.documents), table.documents) + 1)
-    if table._epoch + 1 >= 1 << 32:
-        store.seen[:] = 0
-        table._epoch = 1
-    options = StepOptions(True, False, np.uint32(table._epoch), table._base, NO_LIMIT)
-    table._epoch += 1
-    _found_again(store, limits, items, slot, options, Work(new_journal(0), buffer, new_scratch(keys)))
+    _found_again(store, limits, items, slot, table._turn, Work(new_journal(0), buffer, new_scratch(keys)))
     store.state[:] = before
     return buffer.slots[: buffer.length[0]]
 
@@ -207,9 +203,10 @@ def _copies(store, items, slot, base, found):
     return count
 
 
-@kernel("Store, Limits, const Items, i64, StepOptions, Work")
-def _found_again(store, limits, items, slot, options, work):
-    base, index = options.base, slot_index(store, slot)
+@kernel("Store, Limits, const Items, i64, i64[], Work")
+def _found_again(store, limits, items, slot, turn, work):
+    base, index = turn[BASE], slot_index(store, slot)
+    options = StepOptions(True, False, np.uint32(next_epoch(store, turn, 1)), base, NO_LIMIT)
     first, end = first_posting(store, slot, base), first_posting(store, slot + 1, base)
     live = first_posting(store, store.state[OLDEST], base)
     untimed = (store.flags[index] & UNTIMED) != 0

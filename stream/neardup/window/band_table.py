@@ -32,10 +32,8 @@ from neardup.machine.memory import Kept
 from neardup.window import step, views
 from neardup.window.chains import (
     BARE,
-    BUDGET_REACHED,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
-    FINISHED,
     GROUP_BITS,
     HEADS_FULL,
     JOURNAL_FULL,
@@ -76,6 +74,7 @@ POSTINGS_MAX = 1 << 31
 # A segment of the heads is rebuilt at least this often, so that expired heads are dropped before numbers repeat.
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
+_LACKS_ROOM = NO_ROOM, HEADS_FULL, JOURNAL_FULL
 
 
 class Candidates(NamedTuple):
@@ -123,10 +122,9 @@ class BandTable:
         self.room = np.empty(width, np.uint8)  # for the fixed part of an item that lies on two pages
         self._work = Work(new_journal(0), new_buffer(_CANDIDATES_START), new_scratch(0))
         self._kept, self._items = Kept[views.Table](views.keep_table), Kept[Items](views.keep_items)
-        self._epoch, self._base = 1, 0
-        self._is_open, self._before = False, state.copy()
-        self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
-        self._room = np.zeros(4, np.int64)  # the ends of slots, postings, bytes and links for which there is room
+        self._turn, self._base = np.array([0, 0, 0, 0, 0, 1]), 0  # ``views.EPOCH`` is 1, and what is ``views.BASE``
+        self.is_open, self._before = False, state.copy()
+        self._released = 0  # the oldest slot whose predecessors' pages were given back; its first posting is ``BASE``
         self._must_grow = True  # whether arrays or maps are shorter than their pages
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next, self._sweep_after = 0, _SWEEP_POSTINGS  # which segment is rebuilt next, and from when on
@@ -136,25 +134,24 @@ class BandTable:
 
     def begin(self) -> None:
         """Open a step."""
-        assert not self._is_open, "a step is open"
-        self._base = self._released[1]
+        assert not self.is_open, "a step is open"
         self._before[SLOT_END] = NONE  # until a kernel changes something: a signal may raise as soon as that returns
         if self.posting_end > self._sweep_after:
             self._sweep(self.posting_end)
         if self._rarity is not None:
             self._rarity.begin()
-        self._is_open = True
+        self.is_open = True
 
     def commit(self) -> None:
         """Close the step and give back the pages of what has left the window."""
         if self._rarity is not None:
             self._rarity.commit()
-        self._is_open = False
+        self.is_open = False
         oldest = self.oldest
-        if oldest == self._released[0]:
+        if oldest == self._released:
             return
         posting, byte, link = views.firsts(self.store, self._base)
-        self._released = oldest, posting
+        self._released, self._base, self._turn[views.BASE] = oldest, posting, posting
         self._postings.release(posting)
         self._bytes.release(byte)
         self._links.release(link)
@@ -162,72 +159,74 @@ class BandTable:
 
     def undo(self) -> None:
         """Close the step, if it is open, and restore the table as it was at ``begin``."""
-        if self._is_open and self._before[SLOT_END] != NONE:
+        if self.is_open and self._before[SLOT_END] != NONE:
             step.undo(self.store, self._work.journal, self._base)
             self._work.found.length[0] = 0  # an exception may have left candidates
             self.store.state[:] = self._before
             self.oldest, self.slot_end, self.posting_end = self._before[[OLDEST, SLOT_END, POSTING_END]].tolist()
-        if self._is_open and self._rarity is not None:
+        if self.is_open and self._rarity is not None:
             self._rarity.undo()
-        self._is_open = False
+        self.is_open = False
 
     def probe_add(
-        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
-        limits: Limits | None = None, settled: int = 0, run: Run | None = None,
+        self, items: Items, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
+        settled: int = 0, run: Run | None = None, ended: tuple[int, ...] | None = None, limits: Limits | None = None,
     ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
         A removal takes no slot; a foreign item takes one if it leaves a mark, which is no candidate.
-
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
-        ``end`` says where to continue. ``limits`` replace the table's limits in this call; the bounds of memory must be
-        the same. ``settled``: see ``StepOptions``. ``run`` may use up the candidates.
+        ``end`` says where to continue. ``settled``: see ``StepOptions``. ``run`` may use up the candidates; ``ended``
+        is what its first call has returned. ``limits`` replace the table's limits, but for the bounds of memory.
 
         With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
         more postings would live at a time than can be numbered.
         """
-        assert not add or self._is_open, "no step is open"
+        assert self.is_open or not add, "no step is open"
         assert candidates_max >= 1, candidates_max
         assert not add or items.fixed.shape[1] == self._width, items.fixed.shape
-        n = len(items.times)
-        if self._epoch + n >= 1 << 32:
-            self.store.seen[:] = 0
-            self._epoch = 1
-        epoch, self._epoch = self._epoch, self._epoch + n  # if the run fails, the next batch must not read its marks
+        run, at = run or step.run, self.items_at(items)
         done: list[Candidates] = []
-        left, asked, limits, at = candidates_max, -1, limits or self.limits, self.items_at(items)
-        while left > 0:
-            first, why, segment, found, self.oldest, self.slot_end, self.posting_end = (run or step.run)(
-                self.at(limits), at, self._room, first, probe, add, epoch, self._base, left, settled, self._is_shard
-            )
-            if why == FINISHED:
+        while True:
+            if ended is None:
+                ended = run(self.at(limits), at, first, probe, add, candidates_max, settled)
+            ended = self.run_on(ended, items, run, probe, add, candidates_max, settled, limits)
+            first, why, _, found, self.oldest, self.slot_end, self.posting_end = ended
+            if why != CANDIDATES_FULL:
                 break
+            run, ended = step.run, None
+            done.append(self._drain(first, views.demand(items, first, self.oldest < settled)[0], found))
+            candidates_max -= len(done[-1].items)
+        if not done:
+            return self._drain(first, 0, found) if found else _no_candidates(first)
+        done.append(self._drain(first, 0, found))
+        return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
+
+    def run_on(
+        self, ended: tuple[int, ...], items: Items, run: Callable[..., tuple[int, ...]], probe: bool, add: bool,
+        candidates_max: int, settled: int = 0, limits: Limits | None = None,
+    ) -> tuple[int, ...]:  # fmt: skip
+        """Call a kernel again with more room, as long as that is why it ``ended``; return what it returned last."""
+        asked = -1
+        while (why := ended[1]) in _LACKS_ROOM:
+            first, _, segment, _, self.oldest, self.slot_end, self.posting_end = ended[:7]
             longest = views.demand(items, first, self.oldest < settled)[0]
             if why == NO_ROOM:
                 assert asked < first, "there is no room after it was made"
                 self._reserve(items, asked := first, hides=self.oldest < settled, add=add)
             elif why == HEADS_FULL:
                 self._add_pages(segment, longest)
-            elif why == JOURNAL_FULL:
-                self._work = self._work._replace(journal=grown_journal(self._work.journal, longest))
-            elif why == CANDIDATES_FULL:
-                run = None
-                done.append(self._drain(first, longest, found))
-                left -= len(done[-1].items)
             else:
-                assert why == BUDGET_REACHED, why
-                break
-        if not done:
-            return self._drain(first, 0, found) if found else _no_candidates(first)
-        done.append(self._drain(first, 0, found))
-        return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
+                self._work = self._work._replace(journal=grown_journal(self._work.journal, longest))
+            ended = run(self.at(limits), self.items_at(items), first, probe, add, candidates_max, settled)
+        return ended
 
-    def at(self, limits: Limits) -> int:
-        """The address of the table (``views.Table``) with these limits, for a kernel that is called now."""
-        kept, table = self._kept, self._kept.value
-        if table is None or table[0] is not self.store or table[1] is not limits or table[2] is not self._work:
-            kept.renew(views.Table(self.store, limits, self._work, self._before))
+    def at(self, limits: Limits | None = None) -> int:
+        """The address of the table (``views.Table``), for a kernel that is called now; with other limits, if given."""
+        kept, table, limits = self._kept, self._kept.value, limits or self.limits
+        if table is None or table[1] is not limits or table[2] is not self._work:
+            kept.renew(views.Table(self.store, limits, self._work, self._before, self._turn, self._is_shard))
         return kept.address
 
     def items_at(self, items: Items) -> int:
@@ -245,7 +244,7 @@ class BandTable:
     def ids(self, slots: Sequence[int] | npt.NDArray[np.int64], offset: int = 0) -> list[str]:
         """The ids of slots of the window; those of rows whose slots are ``offset`` more, except for rows below 0."""
         bounds: npt.NDArray[np.int64] = np.empty((2, len(slots)), np.int64)
-        count = views.id_bounds(self.at(self.limits), np.ascontiguousarray(slots, np.int64), offset, bounds)
+        count = views.id_bounds(self.at(), np.ascontiguousarray(slots, np.int64), offset, bounds)
         return strings_at(self.store.bytes.data, *bounds[:, :count].tolist())
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
@@ -340,7 +339,7 @@ class BandTable:
             self._grow(items)
         self._must_grow = False
         postings_end = min(self._postings.end, self._base + POSTINGS_MAX)
-        self._room[:] = self._slots.end, postings_end, self._bytes.end, self._links.end
+        self._turn[: views.BASE] = self._slots.end, postings_end, self._bytes.end, self._links.end
 
     def _add_pages(self, segment: int, keys: int) -> None:
         """Widen a segment of the heads for an item with so many keys."""

@@ -39,7 +39,6 @@ from neardup.window.chains import (
     UNDONE,
     UNTIMED,
     Incoming,
-    StepOptions,
     byte_index,
     eligible_copy,
     event_time,
@@ -74,7 +73,7 @@ from neardup.window.counters import (
     VERSIONS,
 )
 from neardup.window.heads import NONE, locate, make_room, put_at, warm
-from neardup.window.views import bytes_of, items_at, lacks_room, table_at
+from neardup.window.views import bytes_of, items_at, lacks_room, options_of, table_at
 from neardup.window.walks import probe, unlink
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -82,30 +81,28 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 AHEAD = 2
 
 
-@kernel("i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True)
-def run(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+@kernel("i64, i64, i64, bool, bool, i64, i64", direct=True)
+def run(table, rows, first, probe, add, candidates_max, settled):
     """``run_at`` for Python."""
-    return run_at(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard)
+    return run_at(table, rows, first, probe, add, candidates_max, settled)
 
 
 @inner
-def run_at(table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard):
+def run_at(table, rows, first, probe, add, candidates_max, settled):
     """Process items from ``first`` on, until ``work.found`` holds ``candidates_max`` candidates; the ``Table`` and the
     ``Items`` are at addresses. What changes a step first keeps the state before it, and empties the journal.
-    ``StepOptions`` says what the other numbers mean, ``room`` has its ends. Returns the next item, why it stopped, the
-    segment of the heads that is full (``NONE``: none), how many candidates it found, the oldest slot, and the ends of
-    slots and postings."""
-    (store, limits, work, before), items = table_at(table), items_at(rows)
+    ``StepOptions`` says what the other numbers mean. Returns the next item, why it stopped, the segment of the heads
+    that is full (``NONE``: none), how many candidates it found, the oldest slot, and the ends of slots and postings.
+    """
+    (store, limits, work, before, turn, is_shard), items = table_at(table), items_at(rows)
     if before[SLOT_END] == NONE:
         for i in range(len(store.state)):
             before[i] = store.state[i]
         work.journal.counts[:CHANGES] = 0
-    options = StepOptions(
-        probe, add, np.uint32(epoch), base, candidates_max, settled, is_shard, room[0], room[1], room[2], room[3]
-    )
+    options = options_of(store, turn, len(items.times), probe, add, candidates_max, settled, is_shard)
     at, why, segment = first, NO_ROOM, NONE
     if not lacks_room(store, items, first, options, work.scratch):
-        at, why, segment = step_on(store, limits, items, work, first, base, options)
+        at, why, segment = step_on(store, limits, items, work, first, options.base, options)
     state = store.state
     return at, why, segment, work.found.length[0], state[OLDEST], state[SLOT_END], state[POSTING_END]
 

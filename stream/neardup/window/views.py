@@ -21,6 +21,7 @@ from neardup.window.chains import (
     REMOVAL,
     UNTIMED,
     Items,
+    StepOptions,
     Store,
     Work,
     byte_index,
@@ -36,6 +37,11 @@ from neardup.window.heads import NONE, PAGE
 ID_BYTES_MAX = (1 << 16) - 1
 
 
+# The fields of ``Table.turn``: the ends of slots, postings, bytes and links for which there is room; the posting from
+# which 32-bit numbers are read; and the number of the next probe.
+SLOTS_ROOM, POSTINGS_ROOM, BYTES_ROOM, LINKS_ROOM, BASE, EPOCH = range(6)
+
+
 class Table(NamedTuple):
     """What ``run`` reads and writes of a table, besides its items; ``before``: its state before the step."""
 
@@ -43,6 +49,8 @@ class Table(NamedTuple):
     limits: Limits
     work: Work
     before: npt.NDArray[np.int64]
+    turn: npt.NDArray[np.int64]
+    is_shard: bool
 
 
 table_at, items_at = reader_of(Table), reader_of(Items, const=True)
@@ -117,8 +125,7 @@ def firsts(store, base):
 def id_bounds(table, rows, offset, out):
     """Fill in where the ids of rows of the ``Table`` at an address begin and end in ``store.bytes``, except for rows
     below 0; the slots of rows are ``offset`` more. Return how many ids there are."""
-    store, _, _, _ = table_at(table)
-    count = 0
+    store, count = table_at(table).store, 0
     for n in range(len(rows)):
         if rows[n] >= 0:
             put_bounds(store, slot_index(store, rows[n] + offset), out, count)
@@ -150,8 +157,7 @@ def time_at(store, index):
 def name_pairs(table, slots, items, id_starts, times, out):
     """``put_names`` of pairs of a slot of the ``Table`` at an address and an item of a batch; returns how many items
     have the earlier time."""
-    store, _, _, _ = table_at(table)
-    turned = 0
+    store, turned = table_at(table).store, 0
     for n in range(len(slots)):
         turned += put_names(out, n, store, slots[n], id_starts, times, items[n])
     return turned
@@ -226,6 +232,25 @@ def lacks_room(store, items, first, options, scratch):
     has_first = len(items.payloads) and not len(store.payloads)
     lacks |= slots > 0 and (has_first or (len(items.ragged) and not len(store.ragged_lengths)))
     return lacks or id_longest > ID_BYTES_MAX or shortest < KEYS
+
+
+@inlined
+def options_of(store, turn, probes, probe, add, candidates_max, settled, is_shard):
+    """Return the ``StepOptions`` of a call that makes some probes."""
+    return StepOptions(
+        probe, add, np.uint32(next_epoch(store, turn, probes)), turn[BASE], candidates_max, settled, is_shard,
+        turn[SLOTS_ROOM], turn[POSTINGS_ROOM], turn[BYTES_ROOM], turn[LINKS_ROOM],
+    )  # fmt: skip
+
+
+@inlined
+def next_epoch(store, turn, probes):
+    """Return the number of the first of some probes, which no probe before has, as long as marks are kept."""
+    if turn[EPOCH] + probes >= 1 << 32:
+        store.seen[:] = 0
+        turn[EPOCH] = 1
+    turn[EPOCH] += probes
+    return turn[EPOCH] - probes
 
 
 @inlined

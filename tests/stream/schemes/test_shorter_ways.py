@@ -10,10 +10,11 @@ import pytest
 
 from neardup import Config, Document
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Matcher, match_step
+from neardup.pairs.pipeline import Matcher, Slice, match_step
 from neardup.pairs.signing import Signer
 from neardup.schemes.interface import nothing
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.verdicts import decider, deciding
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "minds", "it"]
 SETTINGS: list[dict[str, Any]] = [
@@ -122,3 +123,44 @@ def test_pairs_of_one_call_are_those_of_candidates_one_by_one(more: dict[str, An
     assert whole.table.counts() == parted.table.counts()
     similarities = np.concatenate([one.similarity for one in found])
     assert 0 < np.count_nonzero(similarities < 1) < len(similarities)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {}, {"novelty": "words"}, {"verify": "exact", "novelty": "words", "characters_min": 60}, {"scheme": "prefix"},
+        {"scheme": "passages"}, {"window_seconds": 60}, {"bucket_candidates_max": 9},
+        {"measure": "jaccard_idf", "verify": "exact"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_verdicts_of_one_call_are_those_of_slices(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+    """Of what decides one document after the other, and of what sees the pairs; a document that meets none needs no
+    second call, whatever the scheme, unless the stream weighs its words."""
+    config, rng, given = Config(**settings), random.Random(8), texts(90)
+    signer, calls = Signer(config), [0]
+    decided: list[list[Any]] = [[], []]
+    real = deciding.decide_arrivals
+
+    def counted(*given: Any) -> Any:
+        calls[0] += 1
+        return real(*given)
+
+    monkeypatch.setattr(deciding, "decide_arrivals", counted)
+    documents = [
+        Document(str(n % 70), rng.choice([text, text, given[0]]), rng.choice([None, 90 * rng.random()]))
+        for n, text in enumerate(given)
+    ]
+    for ahead, out in zip((decider.AHEAD_MAX, 0), decided, strict=True):
+        monkeypatch.setattr(decider, "AHEAD_MAX", ahead)
+        calls[0], one = 0, decider.Decider(Matcher(config))
+        for document in documents:
+            signed, parts = signer.sign([document]), list[Slice]()
+            made = one.decide_columns(np.ones(signed.batch.size, np.bool_), signed, parts.append, named=True)
+            pairs = [(part.end, part.probed.tolist(), *part.matches.pairs()) for part in parts]
+            out.append((*(column.tolist() for column in made.verdicts), made.ids, pairs))
+            if len(out) == 1:
+                assert calls[0] == (ahead == 0 or config.measure == "jaccard_idf")
+        out.append(one.decisions.counts)
+    assert decided[0] == decided[1]
+    assert any(made[-1][0][2:] for made in decided[0][:-1]), "no pair"

@@ -194,7 +194,8 @@ def _judged(decider: Decider, row: SignedRows) -> Verdict:
             similarity = max(0.0, float(matcher.compared(batch, np.zeros(1, np.int64), slots)[0, 0]))
         verdicts = decider.judge(batch, place, similarity).verdicts
         originals = decider._original_ids(verdicts)
-    (verdict,) = verdicts_of([Document(batch.ids.tobytes().decode(), "")], verdicts, originals, NOTHING_NEW, {}, {})
+    document, place = Document(batch.ids.tobytes().decode(), ""), decider.places - 1
+    (verdict,) = verdicts_of([document], place, verdicts, originals, NOTHING_NEW, {}, {}, 1)
     return verdict
 
 

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Relation
+from neardup.pairs.batches import Batch
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches, relation_kinds, relations_of
+from neardup.pairs.pipeline import Slice
 from neardup.schemes.interface import Shared, joined_shared
 
 
@@ -57,6 +59,14 @@ def closest(
     newer = np.round(fractions[:, 1], SIMILARITY_DIGITS)
     order = np.lexsort((others, -newer, relation_kinds(fractions), rows))
     return order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
+
+
+def relations_in(part: Slice, batch: Batch, rows: npt.NDArray[np.int64]) -> tuple[Relations, Shared]:
+    """Return the relations of a slice of a batch, whose items are the arrivals ``rows``; and what its pairs share."""
+    shared, names = by_arrival(part.matches, batch.times[part.items])
+    others = np.flatnonzero(part.matches.similarity < 1)
+    best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
+    return Relations(rows[part.items[best]], [names[n] for n in best.tolist()], shared.select(best)), shared
 
 
 def joined_relations(parts: Sequence[Relations]) -> Relations | None:

@@ -78,7 +78,7 @@ def estimate_in(
     return how many bands are equal, that no condition fails, and the estimates of similarity."""
     m = len(slots)
     equal, conditions, estimates = np.empty(m, np.int32), np.empty(m, np.bool_), np.empty(m)
-    _estimate_in(table.at(table.limits), slots, sketches, items, bands, bits, table.room, equal, conditions, estimates)
+    _estimate_in(table.at(), slots, sketches, items, bands, bits, table.room, equal, conditions, estimates)
     return equal, conditions, estimates
 
 
@@ -130,7 +130,7 @@ def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
 
 @kernel("i64, i64[], const u8[,], i32[], i64, i64, u8[], i32[], bool[], f64[]", direct=True)
 def _estimate_in(table, slots, sketches, items, bands, bits, room, equal, conditions, estimates):
-    store, _, _, _ = table_at(table)
+    store = table_at(table).store
     for i in range(len(slots)):
         conditions[i] = True
         equal[i], estimates[i] = estimate_of(store, slots[i], sketches[items[i]], bands, bits, room)

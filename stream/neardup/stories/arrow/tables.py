@@ -21,7 +21,7 @@ from neardup.pairs.values import UnreadTimes
 from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
 from neardup.stories.arrow.ids import as_ids, numbers_as_ids
 from neardup.stories.arrow.nested import schema_with_fields
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.fields import FIELDS, arrow_columns, arrow_type
 
 # The name of the column of ids that a table may lack, and the name before the number of a row without an id.

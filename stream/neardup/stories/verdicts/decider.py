@@ -8,9 +8,8 @@ still need (``held``).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +19,17 @@ from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
 from neardup.pairs.batches import Batch, accepted_of, id_columns, id_hashes, references_of
-from neardup.pairs.comparing import NO_ROWS, RESULT_FIELDS, Leads, is_novel, joined_leads, new_in
-from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
+from neardup.pairs.comparing import RESULT_FIELDS, Leads, is_novel, joined_leads, new_in
+from neardup.pairs.explanations.relations import Relations, joined_relations, relations_in
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
-from neardup.pairs.pipeline import Matcher, Slice
+from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher, Slice, found_by
 from neardup.pairs.signing import Signed
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts import rule, saved
-from neardup.stories.verdicts.deciding import Compare, verdict_limits
+from neardup.stories.verdicts import deciding, rule, saved
+from neardup.stories.verdicts.deciding import Compare, Decided, new_decided, verdict_limits
 from neardup.stories.verdicts.decisions import AHEAD_MAX, Decisions
-from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, verdicts_of
+from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts, new_verdicts, originals_of, verdicts_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
     TableHoldings,
@@ -54,26 +53,6 @@ Texts = Callable[[list[int]], list[str]]
 _NO_REASONS: dict[int, str] = {}
 
 
-class Decided(NamedTuple):
-    """The verdicts about n arrivals.
-
-    ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
-    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order, without
-    collections. ``relations`` are those of the arrivals, where the scheme knows what texts share. ``new`` is what the
-    texts of kept arrivals say that no earlier one said, by arrival; empty without ``novelty`` or without texts.
-    """
-
-    verdicts: Verdicts
-    first_place: int
-    first_row: int
-    ids: list[str]
-    relations: Relations | None = None
-    new: NewWords = NOTHING_NEW
-
-
-_new_decided = functools.partial(tuple.__new__, Decided)  # a call of ``Decided`` takes three times as long
-
-
 class Decider(NestedSteps):
     """The decisions about what a matcher adds. Used by one thread at a time.
 
@@ -87,7 +66,7 @@ class Decider(NestedSteps):
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
         # The columns of the last call, which the next one fills again; of as many arrivals, which are all accepted.
         self._holdings, self._arrivals, self._verdicts = TableHoldings(), rule.new_arrivals(0), new_verdicts(0)
-        self._every, self._rows = np.ones(0, np.bool_), NO_ROWS
+        self._every = np.ones(0, np.bool_)
         self.step = step(self)  # of the table and of the decisions; all calls inside belong to it
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._is_direct, self._is_novel = compares_directly(config), is_novel(config)
@@ -105,13 +84,15 @@ class Decider(NestedSteps):
         table, first, decisions = self._matcher.table, self._first_slot, self.decisions
         self._before, self._unfinished = (self._places, first), self._drop
         table.begin()
-        if first is not None and table.oldest - first > decisions.first:
-            decisions.forget(table.oldest - first)
+        if first is not None and (oldest := table.oldest - first) > decisions.first:
+            decisions.forget(oldest)
         decisions.begin()
 
     def _keep(self) -> None:
-        self.decisions.commit()
-        self._follow()
+        decisions = self.decisions
+        decisions.commit()
+        if decisions.changes is not NO_CHANGES or self._matcher.table.oldest or decisions.first:
+            self._follow()
         self._matcher.table.commit()
 
     def _drop(self) -> None:
@@ -134,16 +115,19 @@ class Decider(NestedSteps):
             ConfigError: as ``decide_columns`` does.
         """
         if (n := len(documents)) != len(self._every):
-            self._every, self._rows, self._verdicts = np.ones(n, np.bool_), np.arange(n), new_verdicts(n)
-        accepted, given, reasons = self._every, documents, _NO_REASONS
+            self._every, self._verdicts = np.ones(n, np.bool_), new_verdicts(n)
+        accepted, given, reasons, references = self._every, documents, _NO_REASONS, None
         if signed.refusals:
             given, reasons = accepted_of(documents, signed.refusals), {at: why for at, _, why in signed.refusals}
             (accepted := accepted.copy())[[*reasons]] = False
-        texts: Texts = lambda at: [documents[n].text for n in at]  # noqa: E731
-        references = np.ones(len(given), np.bool_) if reference else references_of(given)
+        if reference or (sheet := signed.sheet) is None or sheet.references:
+            references = np.ones(len(given), np.bool_) if reference else references_of(given)
+        texts: Texts | None = (lambda at: [documents[n].text for n in at]) if self._is_novel else None
         made = self.decide_columns(accepted, signed, None, texts, references, verdicts=self._verdicts)
-        related, more = {} if made.relations is None else dict(made.relations.values()), self.decisions.more
-        return verdicts_of(documents, made.verdicts, made.ids, made.new, related, reasons, more)
+        if not (more := self.decisions.more) and made.relations is None:
+            return originals_of(documents, made.first_place)
+        related = {} if made.relations is None else dict(made.relations.values())
+        return verdicts_of(documents, made.first_place, made.verdicts, made.ids, made.new, related, reasons, more)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
@@ -165,22 +149,24 @@ class Decider(NestedSteps):
             ConfigError: the table holds documents that were added in another way since the first decision, or the
                 matcher keeps candidates that are no pairs.
         """
-        decisions, place = self.decisions, self._places
-        relations: list[Relations] = []
-        verdicts = new_verdicts(len(accepted)) if verdicts is None else verdicts
+        decisions, place, count = self.decisions, self._places, len(accepted)
+        relations, ids = [], []  # type: list[Relations], list[str]
+        verdicts = new_verdicts(count) if verdicts is None else verdicts
         offset, new, decisions.more = self._offset(), NOTHING_NEW, 0
         try:
             self.begin()
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
-            if texts is not None and decisions.more and self._is_novel:
-                new = self._new(verdicts, decisions.against, texts, offset)
-            ids, row = self._original_ids(verdicts) if decisions.more else [], decisions.end - len(signed.batch.times)
-            self._places += len(accepted)
+            if decisions.more:
+                ids = self._original_ids(verdicts)
+                if texts is not None and self._is_novel:
+                    new = self._new(verdicts, decisions.against, texts, offset)
+            row = decisions.end - len(signed.batch.times)
+            self._places += count
             self.commit()
         except BaseException:
             self.undo()
             raise
-        return _new_decided((verdicts, place, row, ids, joined_relations(relations) if relations else None, new))
+        return new_decided((verdicts, place, row, ids, joined_relations(relations) if relations else None, new))
 
     def remove(self, id_: bytes) -> int:
         """Remove all versions of an id (UTF-8; a full id, if there are collections); returns how many there were."""
@@ -273,17 +259,17 @@ class Decider(NestedSteps):
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
         self.finish()
-        end = self._matcher.table.slot_end
-        if self._first_slot is None:
-            self._first_slot = end
-        if end != self._first_slot + self.decisions.end:
+        end, first = self._matcher.table.slot_end, self._first_slot
+        if first is None:
+            self._first_slot = first = end
+        if end != first + self.decisions.end:
             raise ConfigError(
-                f"{end - self._first_slot - self.decisions.end} documents were processed and not decided: "
+                f"{end - first - self.decisions.end} documents were processed and not decided: "
                 "use either decide or process on one Deduplicator"
             )
         if self._has_candidates:
             raise ConfigError("candidates is on, so pairs below the least score would drop documents: leave it off")
-        return self._first_slot
+        return first
 
     def _decide(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, verdicts: Verdicts, offset: int,
@@ -295,16 +281,27 @@ class Decider(NestedSteps):
         batch, count, matcher, decisions = signed.batch, len(accepted), self._matcher, self.decisions
         if len(self._arrivals.places) != count:
             self._arrivals = rule.new_arrivals(count)
-        arrivals, part, is_plain = self._arrivals, None, references is None and seen is None
+        arrivals, once = self._arrivals, matcher.once_with_leads
         read = (references is None and signed.rows) or matcher.rows(batch, references)
-        items, once = matcher.items(read), matcher.once_with_leads
-        if is_plain and once is not None and accepted is self._every and count <= AHEAD_MAX:
-            where = once.address, accepted, self._places, offset
-            run = decisions.at_once(arrivals, verdicts, *where, usable=self._is_direct)
-            part = matcher.slice(read, items, 0, leads=True, named=named, run=run)
-            if decisions.is_decided(functools.partial(self._compare, batch, self._rows, offset)):
+        items = matcher.items(read)
+        is_every, part = count == len(batch.times), None
+        if is_every and references is None and count <= AHEAD_MAX and matcher.rarity is None:
+            table, where = matcher.shared_table(), decisions.ready(arrivals, verdicts, count, usable=self._is_direct)
+            known = 0 if once is None else once.address, where, self._places, offset
+            ended = deciding.run(*known, table.at(), table.items_at(items), 0, True, True, SLICE_CANDIDATES, 0)
+            if ended[7] == NONE:
+                again = partial(deciding.run, *known)
+                ended = table.run_on(ended, items, again, True, True, SLICE_CANDIDATES)
+            _, _, _, _, table.oldest, table.slot_end, table.posting_end, decided, end, more, changed = ended
+            if decided != NONE:
+                decisions.end, decisions.more, decisions.changed = end, more, changed
+                if decided < count:
+                    decisions.finish(decided, self._compare(batch, np.arange(count), offset))
+                if seen is not None:
+                    seen(found_by(once, batch, count, named))
                 return
-        rows = self._rows if accepted is self._every else accepted.nonzero()[0]  # of the documents
+            part = matcher.slice(read, items, 0, leads=True, named=named, ended=ended[:7])
+        rows = np.arange(count) if is_every else accepted.nonzero()[0]  # of the documents
         compare = self._compare(batch, rows, offset) if self._is_direct else None
         probe, old = (True, rule.NONE_OLD) if references is None else (not references.all(), references)
         first = at = 0
@@ -325,13 +322,11 @@ class Decider(NestedSteps):
 
     def _led(self, batch: Batch, part: Slice, rows: npt.NDArray[np.int64], relations: list[Relations]) -> Leads:
         """The leads of a slice, pairs among them; ``relations`` receives what its documents share with others."""
-        similarity, shared = part.matches.similarity, part.matches.shared
-        if shared is None:
+        similarity = part.matches.similarity
+        if part.matches.shared is None:
             return joined_leads(Leads(part.items, part.slots, similarity, part.matches.buckets), part.leads)
-        shared, names = by_arrival(part.matches, batch.times[part.items])
-        others = np.flatnonzero(similarity < 1)
-        best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
-        relations.append(Relations(rows[part.items[best]], [names[n] for n in best.tolist()], shared.select(best)))
+        found, shared = relations_in(part, batch, rows)
+        relations.append(found)
         similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
         led = Leads(part.items, part.slots, similarity, part.matches.buckets)
         return joined_leads(led.select(np.flatnonzero(similarity >= 0)), part.leads)

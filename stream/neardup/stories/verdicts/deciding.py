@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,11 +14,12 @@ from neardup.machine.memory import put, reader_of
 from neardup.pairs.at_once import SLOT, judging_at, run_at
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.comparing import comparing_limits
+from neardup.pairs.explanations.relations import Relations
 from neardup.schemes.config import Config
 from neardup.stories.verdicts import row_columns, rule
-from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts
 from neardup.stories.verdicts.leads import Comparing
-from neardup.stories.verdicts.row_columns import END, NONE, Columns, Pairs, VerdictLimits
+from neardup.stories.verdicts.row_columns import END, JOURNAL, NONE, Columns, Pairs, VerdictLimits
 from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_WINDOW, Limits
 from neardup.window.chains import FINISHED
@@ -28,9 +30,29 @@ from neardup.window.views import items_at
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 
+class Decided(NamedTuple):
+    """The verdicts about n arrivals.
+
+    ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
+    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order, without
+    collections. ``relations`` are those of the arrivals, where the scheme knows what texts share. ``new`` is what the
+    texts of kept arrivals say that no earlier one said, by arrival; empty without ``novelty`` or without texts.
+    """
+
+    verdicts: Verdicts
+    first_place: int
+    first_row: int
+    ids: list[str]
+    relations: Relations | None = None
+    new: NewWords = NOTHING_NEW
+
+
+new_decided = functools.partial(tuple.__new__, Decided)  # a call of ``Decided`` takes three times as long
+
+
 class Deciding(NamedTuple):
     """What is decided, and with what: ``before`` receives the state before the step; ``pairs`` has room for the pairs
-    of a call, ``comparing`` has no results."""
+    of a call, ``comparing`` has no results; ``every`` says that all arrivals are accepted."""
 
     columns: Columns
     rules: VerdictLimits
@@ -39,6 +61,7 @@ class Deciding(NamedTuple):
     before: npt.NDArray[np.int64]
     pairs: Pairs
     comparing: Comparing
+    every: npt.NDArray[np.bool_]
 
 
 _deciding_at = reader_of(Deciding)
@@ -59,40 +82,42 @@ def decide_arrivals(deciding, items, accepted, place, references, pairs, compari
 @inner
 def decide_at(deciding, items, accepted, place, references, pairs, comparing, first, end):
     """``rule.decide`` with a state and arrivals at an address; before it, the arrivals come, and a step keeps the state
-    before its first change."""
+    before its first change. Returns what that returns, and how many records of stories the step has changed."""
     state = _deciding_at(deciding)
     if state.before[END] == NONE:
         row_columns.begin(state.columns.state, state.before)
     if items:
         rule.arrive(items_at(items), accepted, place, references, state.arrivals)
-    return rule.decide(state.columns, state.rules, state.arrivals, pairs, comparing, state.verdicts, first, end)
+    at, end, more = rule.decide(
+        state.columns, state.rules, state.arrivals, pairs, comparing, state.verdicts, first, end
+    )
+    return at, end, more, state.columns.state[JOURNAL]
 
 
-@kernel(
-    "i64, i64, const bool[], i64, i64, i64[], i64, i64, i64[], i64, bool, bool, i64, i64, i64, i64, bool", direct=True
-)
-def run(
-    judging, deciding, accepted, place, offset, decided, table, rows, room, first, probe, add, epoch, base,
-    candidates_max, settled, is_shard,
-):  # fmt: skip
-    """``at_once.run``; if it has read and judged all items, the documents, which are all accepted and compared with
-    earlier ones, are decided, too: then ``decided`` receives what ``decide_at`` returns, else ``NONE``, and no pair is
-    left. The slots of rows are ``offset`` more."""
-    found = run_at(judging, table, rows, room, first, probe, add, epoch, base, candidates_max, settled, is_shard)
-    decided[0] = NONE
-    if found[1] == FINISHED and found[3] == 0:
+@kernel("i64, i64, i64, i64, i64, i64, i64, bool, bool, i64, i64", direct=True)
+def run(judging, deciding, place, offset, table, rows, first, probe, add, candidates_max, settled):
+    """``at_once.run`` of all items; if no candidate is left, the documents, which are all accepted and compared with
+    earlier ones, are decided, too. The slots of rows are ``offset`` more. Returns what that returns, and then what
+    ``decide_at`` returns, first ``NONE`` if they are not decided."""
+    at, why, segment, count, oldest, slots, postings = run_at(
+        judging, table, rows, first, probe, add, candidates_max, settled
+    )
+    decided, end, more, changed = np.int64(NONE), np.int64(0), np.int64(0), np.int64(0)
+    if why == FINISHED and count == 0:
         state = _deciding_at(deciding)
-        take_pairs(judging_at(judging), offset, state.pairs)
-        at, end, more = decide_at(
-            deciding, rows, accepted, place, accepted[:0], state.pairs, state.comparing, 0, len(accepted)
+        if judging:
+            take_pairs(judging_at(judging), offset, state.pairs)
+        else:
+            state.pairs.starts[:] = 0
+        decided, end, more, changed = decide_at(
+            deciding, rows, state.every, place, state.every[:0], state.pairs, state.comparing, 0, len(state.every)
         )
-        decided[0], decided[1], decided[2] = at, end, more
-    return found
+    return at, why, segment, count, oldest, slots, postings, decided, end, more, changed
 
 
 @inlined
 def take_pairs(found, offset, pairs):
-    """Make pairs of slots pairs of rows; none are left."""
+    """Make pairs of slots pairs of rows."""
     at, count = 0, found.counts[0]
     for i in range(len(pairs.starts)):
         while at < count and found.items[at] < i:
@@ -100,7 +125,6 @@ def take_pairs(found, offset, pairs):
             pairs.similarities[at] = np.float32(found.similarity[at])
             at += 1
         pairs.starts[i] = at
-    found.counts[0] = found.counts[1] = 0
 
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:

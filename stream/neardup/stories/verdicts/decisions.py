@@ -20,7 +20,6 @@ A row takes 73 bytes, and 4 in each of two maps; a story with two members or mor
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +54,6 @@ from neardup.stories.verdicts.row_columns import (
 from neardup.stories.verdicts.rule import Arrivals, Arriving
 from neardup.stories.verdicts.saved import Held, Saved, SavedRows
 from neardup.window import NO_WINDOW
-from neardup.window.band_table import Run
 from neardup.window.pages import Pages, grow
 
 # Ended stories are collected when there are more, and more than half of all.
@@ -65,7 +63,6 @@ _COLLECTED_MIN = 1 << 10
 AHEAD_MAX = 1 << 11
 # Room is made for at least so many rows, so that calls of one document seldom do it.
 _ROWS_MIN = 256
-_NO_WINDOW = int(NO_WINDOW)  # a number of NumPy takes ten times as long to compare
 _new_pairs = functools.partial(tuple.__new__, Pairs)  # a call of ``Pairs`` takes three times as long
 
 
@@ -76,6 +73,7 @@ class Decisions:
         first: the number of the oldest stored row.
         end: the number that the next decided document will have.
         more: counts verdicts that say more than that a document is an original.
+        changed: counts the records of stories that the open step has changed.
     """
 
     def __init__(self, limits: VerdictLimits) -> None:
@@ -86,9 +84,11 @@ class Decisions:
         self._no_pairs, self._comparing = Pairs(np.zeros(1, np.int64), *NOTHING_FOUND[1:]), new_comparing()
         numbers, similarities = np.empty(CANDIDATES_MAX, np.int64), np.empty(CANDIDATES_MAX, np.float32)
         self._pairs_found = self._no_pairs._replace(numbers=numbers, similarities=similarities)
-        self._kept, self._decided = Kept[Deciding](deciding.keep), np.zeros(3, np.int64)
+        self._kept, self._every = Kept[Deciding](deciding.keep), np.ones(0, np.bool_)
         self._is_open, self._before = False, self._columns.state.copy()
-        self._room = 0  # for so many rows there is room for certain
+        self._room = self.changed = 0  # for so many rows there is room for certain; records that the step has changed
+        # Whether rows leave by their times, and how many rows stay at most.
+        self._has_window, self._rows_max = limits.window != int(NO_WINDOW), limits.rows
         self.first = self.end = self.more = 0
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
 
@@ -109,6 +109,7 @@ class Decisions:
     def begin(self) -> None:
         """Open a step."""
         assert not self._is_open, "a step is open"
+        self.changed = 0
         self._before[END] = NONE  # until a kernel changes something: a signal may raise as soon as that returns
         self._is_open = True
 
@@ -131,7 +132,7 @@ class Decisions:
         """
         n = len(arrivals.places)
         end, verdicts = n if end is None else end, new_verdicts(n) if verdicts is None else verdicts
-        self._prepare(arrivals, verdicts, end - first, usable=compare is not None)
+        self.ready(arrivals, verdicts, end - first, usable=compare is not None)
         pairs = self._no_pairs
         if isinstance(found, Pairs):
             pairs = found
@@ -140,41 +141,30 @@ class Decisions:
         self._decide(first, end, pairs, compare, arriving)
         return verdicts
 
-    def at_once(
-        self, arrivals: Arrivals, verdicts: Verdicts, judging: int, accepted: npt.NDArray[np.bool_], place: int,
-        offset: int, *, usable: bool,
-    ) -> Run:  # fmt: skip
-        """Return the kernel that finds the pairs of arrivals and decides them (``deciding.run``); then
-        ``is_decided`` says whether it did. ``usable``: arrivals may be compared directly."""
-        self._prepare(arrivals, verdicts, len(accepted), usable=usable)
-        return functools.partial(deciding.run, judging, self._kept.address, accepted, place, offset, self._decided)
-
-    def is_decided(self, compare: Callable[[], Compare]) -> bool:
-        """Whether the kernel has decided the arrivals; those that wait for comparisons are decided here."""
-        at, end, more = self._decided.tolist()
-        if at == NONE:
-            return False
-        self.end, self.more = end, self.more + more
-        if at < (n := len(self._comparing.against)):
-            self._decide(at, n, self._pairs_found, compare(), rule.ARRIVED)
-        return True
-
-    def _prepare(self, arrivals: Arrivals, verdicts: Verdicts, rows: int, *, usable: bool) -> None:
-        """Make room for rows, and let the kernels find these arrivals and verdicts."""
+    def ready(self, arrivals: Arrivals, verdicts: Verdicts, count: int, *, usable: bool) -> int:
+        """Make room for rows, and return where the kernels find these arrivals, which may be compared directly if
+        ``usable``, and verdicts."""
         assert self._is_open, "no step is open"
-        if rows > self._room:
-            self._make_room(rows, rows)
-        self._room -= rows
-        was = self._kept.value
-        if was and was[0] is self._columns and was[2] is arrivals and was[3] is verdicts and was[6][0] == usable:
-            return
-        if (n := len(arrivals.places)) != len(self._comparing.against) or self._comparing.usable != usable:
-            starts = np.zeros(n + 1, np.int64)
+        if count > self._room:
+            self._make_room(count, count)
+        self._room -= count
+        kept = self._kept
+        if (was := kept.value) is None or was[2] is not arrivals or was[3] is not verdicts or was[6][0] != usable:
+            self._renew(arrivals, verdicts, usable)
+        return kept.address
+
+    def finish(self, at: int, compare: Compare) -> None:
+        """Decide the arrivals of that call from ``at`` on, the first of which waits for comparisons."""
+        self._decide(at, len(self._every), self._pairs_found, compare, rule.ARRIVED)
+
+    def _renew(self, arrivals: Arrivals, verdicts: Verdicts, usable: bool) -> None:
+        if (n := len(arrivals.places)) != len(self._every) or self._comparing.usable != usable:
+            self._every, starts = np.ones(n, np.bool_), np.zeros(n + 1, np.int64)
             self._no_pairs = self._no_pairs._replace(starts=starts)
             self._pairs_found = self._pairs_found._replace(starts=starts.copy())
             self._comparing = self._comparing._replace(usable=usable, starts=starts, against=np.empty(n, np.int64))
         state = self._columns, self._rules, arrivals, verdicts, self._before, self._pairs_found, self._comparing
-        self._kept.renew(Deciding(*state))
+        self._kept.renew(Deciding(*state, self._every))
 
     def _decide(self, at: int, end: int, pairs: Pairs, compare: Compare | None, arriving: Arriving) -> None:
         """Decide arrivals, and make the comparisons that the kernel asks for."""
@@ -183,7 +173,8 @@ class Decisions:
             if at == block_end:
                 comparing, block_end = self._comparing, min(end, at + AHEAD_MAX)
             where = self._kept.address, *arriving
-            at, self.end, more = deciding.decide_arrivals(*where, pairs, comparing, at, block_end)
+            ended = deciding.decide_arrivals(*where, pairs, comparing, at, block_end)
+            at, self.end, more, self.changed = ended
             self.more += more
             arriving = rule.ARRIVED
             if at < block_end:
@@ -220,7 +211,7 @@ class Decisions:
         stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
         rule.replay(self._columns, arrivals, decided, stories, numbers)
         self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
-        self.end = self._columns.state.item(END)
+        self.end, self.changed = self._columns.state[[END, JOURNAL]].tolist()
         self.commit()
         return numbers
 
@@ -275,14 +266,15 @@ class Decisions:
     def commit(self) -> None:
         """Close the step, drop the rows that have left the window, and collect the stories that have ended; a call
         goes on where an exception interrupted one."""
-        state = self._columns.state
         if self._is_open:
-            is_same = self._before.item(END) == NONE or not state.item(JOURNAL)  # as most steps of one document
-            self.changes = records.NO_CHANGES if is_same else records.changes(self._columns, with_records=False)
+            self.changes = records.changes(self._columns, with_records=False) if self.changed else records.NO_CHANGES
             self._is_open = False
-        if self._rules.window != _NO_WINDOW or self.end - self.first > self._rules.rows:
+        if self._has_window or self.end - self.first > self._rows_max:
             self.first = row_columns.drop(self._columns, self._rules)
             self._pages.release(self.first)
+        if not self.changed:  # as in most steps of one document
+            return
+        state = self._columns.state
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))
@@ -380,13 +372,14 @@ class Decisions:
             self._fill_maps(max(row_columns.ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
 
     def _fill_maps(self, entries: int) -> None:
+        self._kept.value = None
         content_map, id_map = np.zeros(entries, np.uint32), np.zeros(entries, np.uint32)
         columns = self._columns._replace(content_map=content_map, id_map=id_map)
         row_columns.rebuild(columns, columns.state[END])
         self._columns = columns
 
     def _order(self, numbers: npt.NDArray[np.int64]) -> None:
-        self._room = 0
+        self._room, self._kept.value = 0, None
         self._columns.story.id_map[:] = 0
         records.order(self._columns, numbers)
         self._columns = stories.with_marks(self._columns, 0)

@@ -272,39 +272,40 @@ def values_of(
 
 
 # ``Verdict._make`` and ``tolist`` without a call of Python for each verdict.
+_ORIGINAL = STATUSES[ORIGINAL]
 _new_verdict, _listed_column = functools.partial(tuple.__new__, Verdict), methodcaller("tolist")
 
 
+def originals_of(documents: Sequence[Document], place: int) -> list[Verdict]:
+    """Return verdicts that say no more than that documents are originals, the first of which has a place."""
+    out: list[Verdict] = []
+    for at, one in enumerate(documents, place):  # a comprehension takes three times as long for one document
+        out.append(_new_verdict((
+            one.id, _ORIGINAL, None, None, at, None, None, None, False, one.collection, None, None, None, None, None,
+            (), None,
+        )))  # fmt: skip
+    return out
+
+
 def verdicts_of(
-    documents: Sequence[Document], verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
-    relations: Mapping[int, Relation], reasons: Mapping[int, str], more: int | None = None,
+    documents: Sequence[Document], place: int, verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
+    relations: Mapping[int, Relation], reasons: Mapping[int, str], more: int,
 ) -> list[Verdict]:  # fmt: skip
     """Return the verdicts of documents as objects. Those that say more than that a document is an original are made
     again with all fields.
 
     Args:
         documents: n arrivals.
+        place: of the first.
         verdicts: of the arrivals.
         original_ids, new: as for ``values_of``.
         relations: of the arrivals that have one.
         reasons: why arrivals were refused.
-        more: how many say more than that a document is an original, if it is known.
+        more: how many say more than that a document is an original.
     """
-    out: list[Any] = []
-    n = len(documents)
-    others: Sequence[int] = others_of(verdicts, relations, more) if more != 0 or relations else ()
-    if len(others) < n:
-        original, none, nothing, clusters = STATUSES[ORIGINAL], None, (), verdicts.clusters.tolist()
-        for row, one in enumerate(documents):  # a comprehension and ``zip`` take three times as long for one document
-            out.append(_new_verdict((
-                one.id, original, none, none, clusters[row], none, none, none, False, one.collection, none, none, none,
-                none, none, nothing, none,
-            )))  # fmt: skip
-    if not others:
-        return out
+    n, others, ids = len(documents), others_of(verdicts, relations, more), iter(original_ids)
     derived = verdicts if len(others) == n else verdicts.select(np.array(others))
-    ids = iter(original_ids)
-    out = out or [None] * n
+    out: list[Any] = [None] * n if len(others) == n else originals_of(documents, place)
     for (
         row, status, cluster, original, similarity, related, previous, matched, _, late, against, said, numbers, signal,
     ) in zip(others, *map(_listed_column, derived), strict=True):  # fmt: skip

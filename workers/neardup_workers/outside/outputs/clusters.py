@@ -17,7 +17,7 @@ from neardup.documents.document import Document
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.sources.representatives import FIRST, NO_RANK, Member, join, ranks_of
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.verdict_lines import encoded

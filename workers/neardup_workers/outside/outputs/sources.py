@@ -18,7 +18,7 @@ from neardup.stories.sources.brake import sentence
 from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.names import host_of, source_named, source_of
 from neardup.stories.sources.reports import Reports
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.window import NO_TIME
 from neardup_workers.outside.outputs.lines_file import LinesFile

@@ -18,7 +18,7 @@ from neardup.errors import install_command
 from neardup.pairs.json_lines import relation_line
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.fields import FIELDS, RELATION_FIELDS, arrow_columns, arrow_type
 from neardup_workers.outside.outputs.lines_file import is_table
 from neardup_workers.outside.outputs.output import OutputFile

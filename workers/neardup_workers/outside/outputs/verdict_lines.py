@@ -14,7 +14,7 @@ from neardup.documents.ids import strings_of
 from neardup.pairs.comparing import SAID_MIN
 from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.json_lines import escape_unprintable, relation_line
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.fields import (
     FIELDS,
     NAMES,

@@ -40,7 +40,8 @@ from neardup.stories.sources.ledger import SOURCES_MAX
 from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
-from neardup.stories.verdicts.decider import Decided, Decider
+from neardup.stories.verdicts.decider import Decider
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_TIME

@@ -18,7 +18,7 @@ from crc32c import crc32c
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch, starts_of
 from neardup.schemes.interface import Evidence
 from neardup.stories.sources.names import Shown
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
 from neardup.stories.verdicts.fields import (

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.pairs.explanations.given_texts import GivenTexts
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.rule import IS_KEPT_STATUS, REFUSED
 from neardup_workers.doing.session.session import Session, chunked
 from neardup_workers.outside.outputs.falls import Fall, beginning, text_of

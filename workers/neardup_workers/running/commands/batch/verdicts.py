@@ -28,7 +28,7 @@ from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import deciding_parts
 from neardup.pairs.signing import Signed
 from neardup.stories.sources.representatives import FIRST, LONGEST, length_of
-from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.decisions import Decisions
 from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
 from neardup.stories.verdicts.row_columns import Found, VerdictLimits

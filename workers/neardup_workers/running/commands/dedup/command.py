@@ -23,7 +23,8 @@ from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.signing import Signed, Signer
 from neardup.stories.sources.losses import count_losses
-from neardup.stories.verdicts.decider import Decided, Decider
+from neardup.stories.verdicts.decider import Decider
+from neardup.stories.verdicts.deciding import Decided
 from neardup.stories.verdicts.rule import DUPLICATE, IS_KEPT_STATUS, KEPT, REFUSED, STATUSES, UNCHANGED
 from neardup_workers.doing.session.session import Chunk, Session, judged
 from neardup_workers.outside.options.documents import DedupOptions
