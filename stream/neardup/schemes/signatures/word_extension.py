@@ -1,20 +1,18 @@
-"""How far two texts go on alike from a common seed, and whether that says more than a few words again.
+"""How far two texts go on alike from a common seed, and whether that is more than a few words again and again.
 
 An extension goes along a band of diagonals until its score has dropped by so much below the best one, as an X-drop
 does. A word that matches counts by its length, a word that does not, or is missing, counts against it.
 
 Two texts of the same few words align everywhere: three in five pairs of 170 random draws from ten words shared a part.
 So a part counts only if it also reaches its score, but for two points, where a word that matches again counts half a
-point at most. Verses and refrains say a few of their words twice and still do. A form that two texts fill in has
-other numbers in the same places, which count against it there. Or a part has a run of words without a change, which
-chance does not make.
+point at most. Verses and refrains say a few of their words twice and still do. Or it has a run of words without a
+change, which chance does not make.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from neardup.features.ordered.word_codes import NUMBER
 from neardup.machine.compile import inlined, inner
 
 # Scores are in quarters of a point.
@@ -32,9 +30,6 @@ _LOWEST = np.int32(-(1 << 30))
 _HOPED_WIDTH, _HOPED_ROWS = 2 * _NARROW + 2, 16
 # What a word counts at most that matches again, and how much less than the least score a part may have then.
 _AGAIN, _LESS = 2, 8
-# What a part loses for a number that stands in the place of another one, and gets back, up to that, for one that is
-# the same: a form that is filled in twice has other numbers, a later version changes few.
-_REPLACED, _SAME = 12 * QUARTERS, 3 * QUARTERS
 # A run of 150 characters of words without a change has so much at least.
 _RUN = 30 * QUARTERS
 # Entries of the row of a band, and codes of words that there are.
@@ -43,10 +38,9 @@ ROW, CODES = 2 * _BAND + 2, 1 << 16
 
 @inner
 def is_varied(sides, begins, ends, score, score_min, counts):
-    """Whether a part reaches its score where words count little that match again, and other numbers against it, by its
-    first words and those after its last ones in both texts; ``counts`` is 0 for each code, and is again."""
+    """Whether a part reaches its score where words count little that match again, by its first words and those after
+    its last ones in both texts; ``counts`` is 0 for each code, and is again."""
     units, a, others, b, mask = sides
-    score -= _of_a_form(units[a + begins[0] : a + ends[0]], others[b + begins[1] : b + ends[1]], mask)
     for at in range(b + begins[1], b + ends[1]):
         counts[others[at] & mask] += np.int32(1)
     for at in range(a + begins[0], a + ends[0]):
@@ -59,30 +53,6 @@ def is_varied(sides, begins, ends, score, score_min, counts):
     for at in range(b + begins[1], b + ends[1]):
         counts[others[at] & mask] = np.int32(0)
     return score >= score_min - _LESS
-
-
-@inner
-def _of_a_form(words, others, mask):
-    """What a part loses for its numbers. One stands in the place of another if the word before or behind is the same.
-    Where the texts go on apart, the place is that of the nearest two words in a row that both have."""
-    less, shift, last = np.int64(0), np.int64(0), len(others) - 1
-    for i in range(1, len(words) - 1):
-        j = i + shift
-        if not 0 < j < last:
-            continue
-        is_number = words[i] & _KIND == NUMBER and others[j] & _KIND == NUMBER
-        if (words[i] ^ others[j]) & mask == 0:
-            less -= _SAME * is_number
-        elif (words[i - 1] ^ others[j - 1]) & mask == 0 or (words[i + 1] ^ others[j + 1]) & mask == 0:
-            less += _REPLACED * is_number
-        else:
-            for k in range(2, 2 * _BAND + 2):
-                to = j + (k >> 1 if k & 1 else -(k >> 1))
-                if not 0 < to < last or ((words[i] ^ others[to]) | (words[i + 1] ^ others[to + 1])) & mask:
-                    continue
-                shift = to - i
-                break
-    return max(less, 0)
 
 
 @inlined
