@@ -195,3 +195,14 @@ def test_the_alarm_keeps_its_level_and_notices_an_excess_that_begins_late(chance
     for missed in (rng.random(400) < chance + 0.3 * (1 - chance)).tolist():
         late.add(is_missed=missed, chance=chance)
     assert late.rings
+
+
+def test_a_short_text_is_looked_up_by_the_keys_that_it_has_added() -> None:
+    """A part of a text asks for more: for runs of words, which it does not add."""
+    rng = random.Random(5)
+    known = ["".join(rng.choices("abcdefghij", k=8)) for _ in range(3_000)]
+    dedup = Deduplicator(Config(novelty="words"), canaries_every=2)
+    dedup.process(Document(str(n), " ".join(rng.choices(known, k=12))) for n in range(200))
+    found = dedup.recall()["canaries"]
+    assert found["trials"] > 10
+    assert found["faults"] == 0

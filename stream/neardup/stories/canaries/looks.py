@@ -136,14 +136,16 @@ class Looks:
         return judge(common, none, config.tuning.score_min, config.buckets_shared_min, exact_score=exact).is_pair
 
     def _look_in_bands(self, matcher: Matcher, originals: Batch, cause: Cause) -> None:
-        """Look up each original in each of its bands alone."""
+        """Look up each original by each key that it has added alone."""
         keys = self._scheme.keys(originals.evidence, self._config.plan)
         owners = np.repeat(np.arange(originals.size), np.diff(keys.starts))
+        added = np.flatnonzero(np.arange(len(owners)) - keys.starts[owners] < keys.counts_added[owners])
+        owners, payloads = owners[added], keys.payloads[added] if len(keys.payloads) else keys.payloads
         wanted, count = _wanted_of(originals).at(owners), len(owners)
         without_elements = Evidence(wanted.fixed, originals.ragged[:0], np.zeros(count + 1, np.int64))
         alone = table_items(
             self._batch(originals.times[owners], without_elements),
-            Keys(keys.values, np.arange(count + 1), keys.payloads),
+            Keys(keys.values[added], np.arange(count + 1), payloads),
         )
         missed = _missed(matcher, wanted, alone, np.arange(count), lambda n: cause(int(owners[n])))
         self.bands.update({MET: count - len(missed), MISSED: len(missed)})
