@@ -103,7 +103,7 @@ def put_pairs(pairs, store, found, items, count):
         similarity, keys = judged(estimate, np.int32(equal), identical, pairs.greatest)
         pairs.probed[n] = item
         if not (identical or equal >= pairs.keys_min) or similarity < pairs.least:
-            if equal >= pairs.keys_min and similarity >= pairs.lead_least:
+            if similarity >= pairs.lead_least:
                 return False
             continue
         if similarity >= pairs.near_least and not identical:

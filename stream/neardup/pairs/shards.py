@@ -39,6 +39,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import AnyScheme
 from neardup.window import FOREIGN, NO_LIMIT, NO_WINDOW, OWN, REMOVAL, Items, Limits
 from neardup.window.chains import COPIED, DERIVED
+from neardup.window.counters import KEYS_MAX
 
 _MULTIPLIER, _ONE, _SHIFT = np.uint64(2862933555777941757), np.uint64(1), np.uint64(33)
 # A limit of candidates is shared among shards; a bucket is not divided evenly, so a shard has so many deviations more.
@@ -121,6 +122,7 @@ def table_limits(config: Config, scheme: AnyScheme) -> Limits:
         by_content=scheme.by_content,
         admit_ratio=config.threshold,
         counted=scheme.has_payloads,
+        pair_keys=config.tuning.bands if scheme.meets_parts(config.plan) else KEYS_MAX,
     )
 
 

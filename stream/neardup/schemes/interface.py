@@ -245,6 +245,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     derive: Callable[[Evidence, PlanT], npt.NDArray[np.uint8]] = lambda evidence, plan: evidence.fixed
     # whether the keys are those of the bands of the fixed part alone: ``plan.tuning.bands`` of them, by ``plan.seed``
     banded: Callable[[PlanT], bool] = lambda plan: False
+    # whether keys behind those of the bands make no pair: by them a text meets parts of it
+    meets_parts: Callable[[PlanT], bool] = lambda plan: False
     # whether an item may lack the keys of some bands, so that its recall is lower
     partial: bool = False
     # whether two items may be compared that share no key; False: the keys are a part of the rule

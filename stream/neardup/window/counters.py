@@ -90,6 +90,10 @@ STATE_FIELDS = (
     range(len(STATE_FIELDS)))  # fmt: skip
 
 
+# More keys than an item has.
+KEYS_MAX = 1 << 31
+
+
 class Limits(NamedTuple):
     """The bounds of a table.
 
@@ -98,7 +102,8 @@ class Limits(NamedTuple):
     the copies of a content that are read to find an eligible one. ``by_content``: copies are looked up by
     content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
     with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
-    as two payloads demand (``common_min``).
+    as two payloads demand (``common_min``). What a limit leaves out by keys of an item behind the first ``pair_keys``
+    is no loss and not counted: they make no pair.
     """
 
     window: int
@@ -112,6 +117,7 @@ class Limits(NamedTuple):
     admit_ratio: float
     ranking: bool = False
     counted: bool = False
+    pair_keys: int = KEYS_MAX
 
 
 def count_missed(state: npt.NDArray[np.int64], missed: npt.NDArray[np.float64], lone: int) -> None:

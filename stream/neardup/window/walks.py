@@ -86,10 +86,13 @@ def walk(store, limits, items, item, top, options, work):
     ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
     """
     state, base, journal, found, scratch = store.state, options.base, work.journal, work.found, work.scratch
-    begun, old = found.length[0], min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
+    begun, pairing = found.length[0], KEYS + limits.pair_keys
+    old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
-    newest, end = limits.bucket_candidates - old, begun + limits.probe_candidates - old
+    newest, end, is_full = limits.bucket_candidates - old, begun + limits.probe_candidates - old, False
     for j in range(KEYS, item.keys):
+        if j <= pairing:
+            is_full = found.length[0] - begun == limits.probe_candidates
         posting = scratch.current[j] = scratch.targets[j]
         if found.length[0] - begun == limits.probe_candidates:
             continue  # a bucket that is not walked keeps its links
@@ -117,14 +120,14 @@ def walk(store, limits, items, item, top, options, work):
             continue
         count, read, is_cut = find_oldest(store, limits, items, item, j, posting, top, old, further, options, work)
         further -= max(read - old, 0)
-        state[CUTS] += is_cut and count <= old and found.length[0] - begun < limits.probe_candidates
+        state[CUTS] += j < pairing and is_cut and count <= old and found.length[0] - begun < limits.probe_candidates
         for n in range(max(count - old, 0), count):
             if found.length[0] - begun < limits.probe_candidates:
                 posting = scratch.oldest[n % old]
                 consider(store, limits, items, item, j, posting, slot_of(store, posting, base), options, work)
-        state[CUTS] += count > old
+        state[CUTS] += j < pairing and count > old
     state[CANDIDATES] += found.length[0] - begun
-    state[CUTS] += found.length[0] - begun == limits.probe_candidates
+    state[CUTS] += is_full or (item.keys <= pairing and found.length[0] - begun == limits.probe_candidates)
 
 
 @inlined
@@ -257,7 +260,7 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
     """
     epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
     count, shown = 0, UNCOMPARED_READ
-    for j in range(KEYS, item.keys):
+    for j in range(KEYS, min(item.keys, KEYS + limits.pair_keys)):
         posting, row_end, before = work.scratch.current[j], min(shown, UNCOMPARED_LAST) - UNCOMPARED_ROW, count
         rest = work.scratch.rests[j % len(work.scratch.rests)]
         undone, at, newer = work.journal.counts[UNDONE], NONE, NONE

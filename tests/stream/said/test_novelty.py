@@ -306,3 +306,26 @@ def test_a_text_below_the_least_length_has_no_runs() -> None:
 def test_scripts_without_blanks_have_no_runs() -> None:
     """Two letters, or four of Thai, are no word of five."""
     assert run_keys_of(Config(**SETTINGS["words"]), THAI * 3) == [set()]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_part_leads_to_the_whole_however_many_keys_a_pair_needs(size: int) -> None:
+    """One document a call and in one call."""
+    dedup = Deduplicator(Config(novelty="words", buckets_shared_min=2))
+    documents = [Document("a", "w130 w316 w49"), Document("b", "w130 w316")]
+    verdicts = [verdict for n in range(0, 2, size) for verdict in dedup.decide(documents[n : n + size])]
+    assert [verdict.related for verdict in verdicts] == [None, 0]
+
+
+def test_what_limits_leave_out_of_runs_is_no_loss() -> None:
+    """They make no pair. All texts share a footer, whose runs are keys of most."""
+    rng = random.Random(3)
+    known = ["".join(rng.choices(ascii_lowercase, k=rng.randint(3, 9))) for _ in range(5_000)]
+    footer, texts = " ".join(rng.sample(known, 25)), [rng.choices(known, k=300) for _ in range(300)]
+    for n in range(3, 300, 4):
+        texts[n] = [*texts[n - 1][:5], *rng.choices(known, k=10), *texts[n - 1][15:]]
+    dedup = Deduplicator(Config(**{**SETTINGS["words"], "bucket_candidates_max": 20}))
+    dedup.decide([Document(str(n), f"{' '.join(words)} {footer}") for n, words in enumerate(texts)])
+    counts = dedup.counts()
+    assert counts["candidates"] > 5 * 300
+    assert [counts[name] for name in ("truncated", "missed_pairs", "lone_documents")] == [0, 0, 0]

@@ -304,6 +304,7 @@ SCHEME = Scheme(
     by_content=True,
     exact=False,
     banded=lambda plan: plan.novelty != "words",
+    meets_parts=lambda plan: plan.novelty == "words",
     options=SetOptions,
     guarantee=S_CURVE,
     scoring=scoring,
