@@ -67,7 +67,7 @@ from neardup.window.counters import (
     count_missed,
 )
 from neardup.window.heads import NEEDS_PAGES, NONE, SEGMENTS, add_pages, empty_heads, grown, rebuild
-from neardup.window.pages import Pages, empty_arrays, grow, growing
+from neardup.window.pages import Pages, empty_arrays, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
 POSTINGS_MAX = 1 << 31
@@ -116,7 +116,7 @@ class BandTable:
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self.store = Store(heads=empty_heads(), **empty_arrays(Store))._replace(
             slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map,
-            link_map=self._links.map, before=growing(np.int64, 2), groups=growing(np.uint32, 3),
+            link_map=self._links.map, before=np.empty((0, 2), np.int64), groups=np.empty((0, 3), np.uint32),
             state=state,
         )  # fmt: skip
         self.room = np.empty(width, np.uint8)  # for the fixed part of an item that lies on two pages

@@ -24,9 +24,6 @@ from neardup.machine.compile import inlined, kernel
 
 # Arrays grow by at least one page and at most an eighth, so that the allocated room stays near the used room.
 _GROWTH_DIVISOR = 8
-# The C library maps a block of more than 32 MB for itself. Such a block stays mapped when it shrinks, and grows without
-# a copy; one of the heap that grows to 16 MB by sixteenths is copied thirty times, each time to new pages.
-_MAPPED_BYTES = 33 << 20
 # Pages of 2 MB are asked for behind so many bytes: they would double the memory of a small window.
 _SMALL_BYTES = 4 << 20
 _NO_RESERVE = 0x4000  # of ``mmap``: addresses alone count for no limit of memory
@@ -107,14 +104,7 @@ def _dtypes(kind: type) -> dict[str, Any]:
 
 def empty_arrays(kind: type) -> dict[str, Any]:
     """Return an empty array for each field of a class that is declared as one, by name."""
-    return {name: growing(dtype) for name, dtype in _dtypes(kind).items()}
-
-
-def growing(dtype: npt.DTypeLike, *row: int) -> npt.NDArray[Any]:
-    """Return an empty array, of rows of a shape, that ``grow`` extends without a copy."""
-    array = np.empty(_MAPPED_BYTES // np.dtype(dtype).itemsize, dtype)  # pages take memory when they are used
-    array.resize((0, *row), refcheck=False)
-    return array
+    return {name: np.empty(0, dtype) for name, dtype in _dtypes(kind).items()}
 
 
 def spread(length: int) -> npt.NDArray[np.uint64]:
@@ -125,7 +115,7 @@ def spread(length: int) -> npt.NDArray[np.uint64]:
     """
     block = reserved(_ADDRESSES)
     if block is None:
-        array = growing(np.uint64)
+        array = np.empty(0, np.uint64)
         grow(array, length)
         return array
     return np.frombuffer(block, np.uint64)[:length]

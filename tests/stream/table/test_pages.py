@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import random
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from neardup.errors import CapacityError
 from neardup.window import NO_TIME, BandTable, Items, Limits, band_table
 from neardup.window.chains import BYTE_PAGE_BITS, KEYS, LINK_PAGE_BITS, POSTING_PAGE_BITS, SLOT_PAGE_BITS
 from neardup.window.counters import LINK_END, OLDEST, SLOT_END
-from neardup.window.pages import Pages, grow, growing, longer, spread
+from neardup.window.pages import Pages, grow, longer, spread
 
 WINDOW = 2_000
 BATCH = 500
@@ -66,21 +65,6 @@ def test_growing_keeps_the_content_and_adds_zeros() -> None:
     grow(array, 5)
     grow(array, 1)
     assert array.tolist() == [[0, 1], [2, 3], [4, 5], [0, 0], [0, 0]]
-
-
-def test_an_array_of_the_window_grows_without_a_copy() -> None:
-    """Each of its pages is taken once, also where the C library has freed a large block and keeps others in its heap,
-    of which it copies one that grows."""
-    np.empty(16 << 20, np.uint8)  # freed at once
-    array = growing(np.uint32, 3)
-    assert array.shape == (0, 3)
-    others, before = [], resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
-    while array.nbytes < 12 << 20:
-        grow(array, len(array) + max(1_000, len(array) // 16))
-        others.append(bytes(5_000))  # what lies behind a block of the heap keeps it from growing there
-    taken = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-    assert taken < 1.25 * array.nbytes / resource.getpagesize()
-    assert not array.any()
 
 
 def test_an_array_that_is_read_at_random_stays_in_its_place() -> None:

@@ -31,7 +31,7 @@ from neardup.stories.verdicts.row_columns import (
     Stories,
     row_at,
 )
-from neardup.window.pages import grow, growing
+from neardup.window.pages import grow
 
 # The fields of a record: the place of the original, the hash of its id (0 while it is not known), the times of its
 # begin and of its oldest and newest member, the newest row by its id, whether it has ended, the next older record of
@@ -257,8 +257,8 @@ NO_CHANGES = Changes()
 
 def empty() -> Stories:
     """Return no records."""
-    free, heap, keys = (growing(np.int64) for _ in range(3))
-    records, journal = growing(np.int64, RECORD_FIELDS), np.empty((0, RECORD_FIELDS + 1), np.int64)
+    free, heap, keys = (np.empty(0, np.int64) for _ in range(3))
+    records, journal = (np.empty((0, RECORD_FIELDS + own), np.int64) for own in (0, 1))
     id_map, mark_map = (np.zeros(_MAP_ENTRIES_MIN, np.uint32) for _ in range(2))
     return Stories(records, free, heap, keys, id_map, mark_map, journal)
 
