@@ -260,6 +260,7 @@ class Deduplicator:
         if collection is not None and not self.config.separate:
             raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
         with self._lock:
+            self._decider.settle()
             return self._decider.remove(stored_id(id_, collection, separate=self.config.separate))
 
     def explain(self, a: str | Document, b: str | Document, collection: str | None = None) -> Explanation:
@@ -272,9 +273,8 @@ class Deduplicator:
             collection: of the ids.
 
         Returns:
-            The reason, similarity, common buckets, and how likely a pair of that similarity is found. With two
-            documents that have texts also the passages that they share and in which they differ. Buckets are read as
-            they are now: ``truncated`` means that the pair would not be found today.
+            The reason, similarity, common buckets, and how likely a pair of that similarity is found; of two texts also
+            the passages that they share and in which they differ. ``truncated``: the pair would not be found today.
 
         >>> dedup = Deduplicator(Config(threshold=0.7))
         >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
@@ -291,8 +291,7 @@ class Deduplicator:
         Returns:
             ``limits``: pairs of different contents that were found, those that limits of candidates are expected to
             have cost, and the fraction found. ``canaries``: what was found of edited copies of documents, with an
-            interval; ``faults`` are misses without a cause. Schemes of other than sets have no canaries. Looking
-            changes nothing: no answer, no count, no window.
+            interval; ``faults`` are misses without a cause. Schemes of other than sets have no canaries.
 
         >>> dedup = Deduplicator(canaries_every=100)
         >>> pairs = dedup.process(Document(str(n), f"text number {n * n} of {n}") for n in range(2_000))
@@ -306,6 +305,7 @@ class Deduplicator:
     def counts(self) -> dict[str, int]:
         """``neardup.window.COUNTERS``, documents ``refused``, and ``undated`` ones, whose time counts as none."""
         with self._lock:
+            self._decider.settle()
             return {**self.matcher.table.counts(), "refused": self.refused, "undated": self._undated.total()}
 
     def save(self) -> bytes:
@@ -314,6 +314,7 @@ class Deduplicator:
         The format is that of ``neardup run --keep`` and ``neardup dedup --keep``. The counts are not part of it.
         """
         with self._lock:
+            self._decider.settle()
             return b"".join(saved(self.matcher, self._decider.save()))
 
     def load(self, data: bytes, *, salvage: bool = False) -> None:
@@ -379,6 +380,7 @@ class Deduplicator:
                     refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
                 first += len(part)
                 with self._lock:
+                    self._decider.settle()  # under the lock, a step that is open was left by exceptions
                     answers += answer(part, signed)
                     if self._bands is not None:
                         self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)

@@ -12,6 +12,8 @@ import pytest
 
 from neardup import Config, Deduplicator, Document
 from neardup.stories.verdicts import decisions
+from neardup.stories.verdicts.decider import Decider
+from neardup.window import BandTable
 
 # Where the state is that changes in steps.
 STATE = "/neardup/window/", "/neardup/stories/verdicts/", "/neardup/features/tokens/rarity", "/neardup/pairs/pipeline"
@@ -99,3 +101,32 @@ def test_an_interruption_at_any_line_of_a_step_leaves_the_state_before_or_after_
         dedup = fresh()
         assert len(lines_of(lambda dedup=dedup: made(dedup, step), at)) == at, "it was interrupted"
         assert later(dedup) in expected, lines[at]
+
+
+@pytest.mark.parametrize("call", ["decide", "process"])
+def test_a_second_interruption_before_a_step_is_undone_leaves_the_state_before_it(
+    monkeypatch: pytest.MonkeyPatch, call: str
+):
+    """As two signals do that come while one kernel runs: the step stays open, and the next call undoes it."""
+    rng = random.Random(7)
+    early, step, after = stream(rng, 50, 0.0, 1.0), stream(rng, 50, 50.0, 1.0), stream(rng, 40, 100.0, 1.0)
+
+    def fresh() -> Deduplicator:
+        dedup = Deduplicator(Config(window_seconds=40.0, lateness_seconds=2.0))
+        getattr(dedup, call)(early)
+        return dedup
+
+    def later(dedup: Deduplicator) -> tuple[bytes, str, bytes]:
+        return dedup.save(), repr(getattr(dedup, call)(after)), dedup.save()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise Raised
+
+    dedup = fresh()
+    with monkeypatch.context() as patch:
+        for name in ("commit", "undo"):
+            patch.setattr(Decider if call == "decide" else BandTable, name, interrupted)
+        with pytest.raises(Raised):
+            getattr(dedup, call)(step)
+    assert dedup.counts()["items"] == 50
+    assert later(dedup) == later(fresh())

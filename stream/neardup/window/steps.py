@@ -92,6 +92,12 @@ class NestedSteps:
             self._unfinished()
             self._unfinished = None
 
+    def settle(self) -> None:
+        """Finish what several exceptions have left, where no step may be open: one in ``undo`` leaves a step open."""
+        if self._open:
+            self._open, self._unfinished = 0, self._drop
+        self.finish()
+
     def in_step(self, change: Callable[[], _T]) -> _T:
         """Make a change in a step: all of it or, on any exception, nothing. A signal may raise in ``commit`` before its
         first line, so ``step`` does not do where signals raise."""

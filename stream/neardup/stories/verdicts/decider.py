@@ -100,6 +100,12 @@ class Decider(NestedSteps):
         self.decisions.undo()
         self._matcher.table.undo()
 
+    def settle(self) -> None:
+        """Also finish a step of the table alone."""
+        super().settle()
+        if (table := self._matcher.table).is_open:
+            table.undo()
+
     def decide(self, documents: Sequence[Document], signed: Signed, *, reference: bool = False) -> list[Verdict]:
         """Match and decide documents.
 
