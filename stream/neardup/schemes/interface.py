@@ -102,10 +102,9 @@ class Common(NamedTuple):
     """What m pairs of evidence have in common.
 
     ``keys`` (``int32[m]``): number of common keys, without those by which a text meets parts of it. ``conditions``
-    (``bool[m]``): whether all AND conditions of the scheme hold. ``similarity`` (``float64[m]``): in [0, 1]. Of
-    documents with several signals, ``signals`` (``uint8[m]``) is the number of one but the text that makes them a pair,
-    0 for none, and ``strengths`` (``float64[m]``) their similarity by it, below 0 if their vectors are apart; both are
-    empty for one signal.
+    (``bool[m]``): whether all AND conditions of the scheme hold. ``similarity`` (``float64[m]``): in [0, 1]. Of several
+    signals, ``signals`` (``uint8[m]``) is the number of one but the text that makes a pair, 0 for none, and
+    ``strengths`` (``float64[m]``) the similarity by it, below 0 if vectors are apart; both are empty for one signal.
     """
 
     keys: npt.NDArray[np.int32]

@@ -1,18 +1,29 @@
 """The checksums of pages follow what is committed, whatever else stands in the file of changes."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 
 import numpy as np
+import pytest
 
+from neardup_workers.outside.store.disk.changes import FRAME_HEADER, WAL_HEADER
 from neardup_workers.outside.store.disk.sums import PAGE_BYTES, PageSums
+
+CHANGE = FRAME_HEADER + PAGE_BYTES
 
 
 def move(sums, writer):
     """Run a checkpoint as the service does."""
     sums.begin()
-    (_, _, moved) = writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    sums.end(moved)
+    (_, counted, moved) = writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    sums.end(counted, moved)
+
+
+def counted(sums):
+    """How many changes have been committed, by a look at them."""
+    sums.begin()
+    return len(sums._frames)
 
 
 def test_changes_that_are_undone_after_a_look_at_them_hide_no_later_ones(tmp_path):
@@ -38,4 +49,36 @@ def test_changes_that_are_undone_after_a_look_at_them_hide_no_later_ones(tmp_pat
         move(sums, writer)
         assert not sums.damaged(0, sums.pages)
         assert not len(np.setdiff1d(sums.unknown, sums._pending()))
+    sums.close(is_moved=False)
+
+
+@pytest.mark.parametrize("rest", [FRAME_HEADER, CHANGE])
+def test_a_commit_that_fails_in_its_last_change_hides_no_later_ones(tmp_path, rest):
+    """Its mark stands in the file, and behind it no byte of the page, or all: the disk was full, or gave no answer."""
+    path, other = tmp_path / "window.sqlite", tmp_path / "other.sqlite"
+    changes, wal = path.with_name("window.sqlite-wal"), other.with_name("other.sqlite-wal")
+    sums = PageSums(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.executescript(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0")
+        writer.executescript("CREATE TABLE a (x); CREATE TABLE b (x)")
+        for table in "ab":
+            writer.executemany(f"INSERT INTO {table} VALUES (hex(zeroblob(300)))", [()] * 40)
+        sums.open()
+        move(sums, writer)
+        writer.execute("INSERT INTO a VALUES (1)")
+        for one, copy in ((path, other), (changes, wal)):
+            shutil.copy(one, copy)
+        with closing(sqlite3.connect(other, isolation_level=None)) as writer_of_other:
+            writer_of_other.execute("UPDATE a SET x = hex(randomblob(300))")
+            begin, end = (WAL_HEADER + n * CHANGE for n in (counted(sums), counted(PageSums(other))))
+            failed = wal.read_bytes()[begin : end - CHANGE + rest]
+        assert len(failed) > 30 * CHANGE
+        with changes.open("r+b") as file:
+            file.seek(begin)
+            file.write(failed)
+            file.truncate()
+        sums.begin()
+        writer.execute("UPDATE b SET x = hex(randomblob(300))")
+        move(sums, writer)
+        assert not sums.damaged(0, sums.pages)
     sums.close(is_moved=False)

@@ -153,7 +153,7 @@ class Checkpoints:
         busy, pages, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         # If a commit came meanwhile, the checkpoint itself has not waited for the disk.
         os.fdatasync(self._sums.file)
-        self._sums.end(None if mode == "TRUNCATE" and not busy else moved)
+        self._sums.end(pages, None if mode == "TRUNCATE" and not busy else moved)
         return bool(busy), pages
 
     def close(self, writer: sqlite3.Connection) -> None:

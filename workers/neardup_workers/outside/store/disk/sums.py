@@ -57,7 +57,8 @@ class PageSums:
         self.page_bytes = 65536 if self.page_bytes == 1 else self.page_bytes
         self._header, self._knows_boot = np.zeros(_NUMBERS, "<u4"), False
         self._known = np.zeros(0, "<u4")
-        self._frames, self._moved = np.empty(0, np.int64), 0
+        # The pages of the changes; how many of these are moved, and how many SQLite has counted.
+        self._frames, self._moved, self._counted = np.empty(0, np.int64), 0, 0
         self._read()
 
     def _read(self) -> None:
@@ -137,10 +138,14 @@ class PageSums:
             self._set(self._pending(), 0)
             os.fdatasync(self._sums)
 
-    def end(self, moved: int | None) -> None:
-        """Compute the sums of the pages of the first ``moved`` changes, of all with ``None``."""
+    def end(self, counted: int, moved: int | None) -> None:
+        """Compute the sums of the pages of the first ``moved`` changes, of all with ``None``; ``counted`` is how many
+        SQLite knows. A commit that failed may have left a whole change behind these; the next ones replace it."""
         pending = self._pending()
-        self._moved = len(self._frames) if moved is None else max(self._moved, min(moved, len(self._frames)))
+        if moved is None:
+            counted = moved = len(self._frames)
+        self._counted = self._counted if counted < 0 else min(counted, len(self._frames))  # below 0: SQLite was busy
+        self._moved = max(self._moved, min(moved, len(self._frames)))
         self._compute(np.setdiff1d(pending, self._pending()))
 
     def fill(self, first: int, count: int = CHUNK) -> None:
@@ -165,16 +170,16 @@ class PageSums:
         """Read which pages the file of changes has committed; returns whether some are not moved."""
         salts = self._salts()
         if not salts or salts != (int(self._header[_SALT]), int(self._header[_SALT_2])):
-            self._frames, self._moved = np.empty(0, np.int64), 0
+            self._moved = self._counted = 0
             self._header[[_SALT, _SALT_2]] = salts or (0, 0)
+        self._frames = self._frames[: self._counted]
         if salts:
             begun = np.frombuffer(b"".join(number.to_bytes(4, "big") for number in salts), np.uint8)
             size, found = FRAME_HEADER + self.page_bytes, [np.empty((0, 2), np.int64)]
             at = WAL_HEADER + len(self._frames) * size
             with self._wal.open("rb", buffering=0) as file:
-                while len(data := os.pread(file.fileno(), CHUNK * size, at)) >= FRAME_HEADER:
-                    count = (len(data) - FRAME_HEADER) // size + 1
-                    frames = np.frombuffer(data.ljust(count * size), np.uint8)[: count * size].reshape(count, size)
+                while count := len(data := os.pread(file.fileno(), CHUNK * size, at)) // size:
+                    frames = np.frombuffer(data, np.uint8)[: count * size].reshape(count, size)
                     is_of_now = (frames[:, 8:16] == begun).all(axis=1)
                     whole = count if is_of_now.all() else int(is_of_now.argmin())  # the rest is of the file before
                     found.append(frames[:whole, :8].copy().view(">u4").astype(np.int64))
