@@ -309,6 +309,8 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
     if config.separate:
         keys = keys._replace(values=separated_keys(keys.values, keys.starts, salts(batch.ids, batch.id_starts)))
+    if len(keys.added) and keys.added.all():  # as with runs of words; the next lines take a while for one document
+        return keys
     is_bare = np.diff(keys.starts) == 0
     bare = np.flatnonzero(is_bare)
     if not len(bare):
