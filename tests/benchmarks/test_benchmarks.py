@@ -324,7 +324,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S20-templates-pages", "S22-shards", "S22-shards-texts", "S24-faults", "S24-canaries-cost",
         "S24-shard-faults", "S24-shard-cost", "S25-audit", "S26-novelty-templates", "S26-novelty-corrections",
         "S26-novelty-floods", "S26-novelty-cuts", "S26-novelty-judged", "S26-novelty-stories", "S30-quotes",
-        "S30-quotes-planted", "S30-quotes-blogs", "S30-quotes-cost", "S30-quotes-books",
+        "S30-quotes-planted", "S30-quotes-blogs", "S30-quotes-chance", "S30-quotes-cost", "S30-quotes-books",
     ]  # fmt: skip
 
 
