@@ -185,42 +185,46 @@ def in_window(columns, rules, number, time):
 def warm_arrivals(columns, arrivals, i):
     """Prefetch what the looks for contents and ids of arrivals behind ``i`` read, so that their misses overlap."""
     far, near = min(i + ENTRIES_AHEAD, len(arrivals.ids) - 1), min(i + ROWS_AHEAD, len(arrivals.ids) - 1)
-    warm_entry(columns.story.id_map, arrivals.ids[far])
+    prefetch(columns.story.id_map, _first_of(columns.story.id_map, arrivals.ids[far]))
     warm(columns, arrivals.contents[far], arrivals.ids[far], arrivals.contents[near], arrivals.ids[near])
 
 
 @inlined
 def warm(columns, content, id_, next_content, next_id):
     """Prefetch the entries of a content and an id; of those whose turn comes before, the rows."""
-    warm_entry(columns.content_map, content)
-    warm_entry(columns.id_map, id_)
+    prefetch(columns.content_map, _first_of(columns.content_map, content))
+    prefetch(columns.id_map, _first_of(columns.id_map, id_))
     warm_row(columns.content_map, columns.contents, columns, next_content)
     warm_row(columns.id_map, columns.ids, columns, next_id)
 
 
 @inlined
-def warm_entry(entries, hash_):
-    """Prefetch the first entry of the look for a hash."""
-    prefetch(entries, np.int64(hash_ & np.uint64(len(entries) - 1)))
+def warm_row(entries, hashes, columns, hash_):
+    """Prefetch the hash of the row that the first entry names."""
+    entry = entries[_first_of(entries, hash_)]
+    if entry != 0:
+        prefetch(hashes, row_at(columns, _number_in(entry, columns)))
 
 
 @inlined
-def warm_row(entries, hashes, columns, hash_):
-    """Prefetch the hash of the row that the first entry names."""
-    entry = entries[np.int64(hash_ & np.uint64(len(entries) - 1))]
-    if entry != 0:
-        last = columns.state[END] - 1
-        prefetch(hashes, row_at(columns, last - (last - (np.int64(entry) - 1)) % _MODULUS))
+def _first_of(entries, hash_):
+    """Return where the look for a hash begins."""
+    return np.int64(hash_ & np.uint64(len(entries) - 1))
+
+
+@inlined
+def _number_in(entry, columns):
+    """Return the number of the row that an entry names, the newest one that it can be."""
+    last = columns.state[END] - 1
+    return last - (last - (np.int64(entry) - 1)) % _MODULUS
 
 
 @inlined
 def newest(entries, hashes, columns, hash_):
     """Return the newest stored row whose value in ``hashes`` is ``hash_``, or ``NONE``; it may have expired."""
-    mask = len(entries) - 1
-    last = columns.state[END] - 1
-    slot = np.int64(hash_ & np.uint64(mask))
+    mask, slot = len(entries) - 1, _first_of(entries, hash_)
     while entries[slot] != 0:
-        number = last - (last - (np.int64(entries[slot]) - 1)) % _MODULUS
+        number = _number_in(entries[slot], columns)
         if number >= columns.state[FIRST] and hashes[row_at(columns, number)] == hash_:
             return number
         slot = (slot + 1) & mask
@@ -237,11 +241,9 @@ def latest(columns, rules, content):
 @inlined
 def remember(entries, hashes, columns, hash_, number):
     """Make a row the newest of its hash; return the number of new entries, 1 or 0."""
-    mask = len(entries) - 1
-    last = columns.state[END] - 1
-    slot = np.int64(hash_ & np.uint64(mask))
+    mask, slot = len(entries) - 1, _first_of(entries, hash_)
     while entries[slot] != 0:
-        other = last - (last - (np.int64(entries[slot]) - 1)) % _MODULUS
+        other = _number_in(entries[slot], columns)
         if other >= columns.state[FIRST] and hashes[row_at(columns, other)] == hash_:
             entries[slot] = np.uint32(number % _MODULUS + 1)
             return 0
