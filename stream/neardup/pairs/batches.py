@@ -309,12 +309,10 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
     if config.separate:
         keys = keys._replace(values=separated_keys(keys.values, keys.starts, salts(batch.ids, batch.id_starts)))
-    if len(keys.added) and keys.added.all():  # as with runs of words; the next lines take a while for one document
+    is_bare = keys.starts[1:] == keys.starts[:-1]
+    if not is_bare.any():
         return keys
-    is_bare = np.diff(keys.starts) == 0
     bare = np.flatnonzero(is_bare)
-    if not len(bare):
-        return keys
     at, starts = keys.starts[bare], keys.starts.copy()
     starts[1:] += np.cumsum(is_bare)
     payloads = np.insert(keys.payloads, at, 0) if len(keys.payloads) else keys.payloads
