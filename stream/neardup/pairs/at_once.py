@@ -152,10 +152,8 @@ class OneCall:
         self, table: int, items: int, first: int, probe: bool, add: bool, candidates_max: int, settled: int
     ) -> tuple[int, int, int, int, int, int, int]:
         """``step.run``, and the pairs of its candidates."""
-        kept = self._kept
-        address = kept.address if kept.value is not None else self.address
         ended: tuple[int, int, int, int, int, int, int]
-        ended = run(address, table, items, first, probe, add, candidates_max, settled)
+        ended = run(self.address, table, items, first, probe, add, candidates_max, settled)
         return ended
 
     def found(

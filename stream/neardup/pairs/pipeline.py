@@ -112,8 +112,8 @@ class Matcher:
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None, rarity=self.rarity)
         self._exact_score, self._text_min = config.tuning.exact_score, config.tuning.score_min
         self._separate = config.separate
-        is_estimated = self.scheme.common_in is not nothing and not config.tuning.exact_score and not config.separate
-        is_estimated = is_estimated and self.rarity is None
+        is_exact = config.tuning.exact_score or self.scheme.common_in is nothing
+        is_estimated = not is_exact and not config.separate and self.rarity is None
         bounds = self.score_min, config.buckets_shared_min
         # What finds pairs in one call, also with leads; ``None`` where more is asked of candidates.
         self._once = OneCall(self.table, config.tuning, *bounds) if is_estimated else None

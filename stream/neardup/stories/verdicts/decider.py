@@ -156,7 +156,8 @@ class Decider(NestedSteps):
                 matcher keeps candidates that are no pairs.
         """
         decisions, place, count = self.decisions, self._places, len(accepted)
-        relations, ids = [], []  # type: list[Relations], list[str]
+        relations: list[Relations] = []
+        ids: list[str] = []
         verdicts = new_verdicts(count) if verdicts is None else verdicts
         offset, new, decisions.more = self._offset(), NOTHING_NEW, 0
         try:
@@ -179,7 +180,12 @@ class Decider(NestedSteps):
         hashes = id_hashes(*id_columns([id_]))
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none, np.zeros(1, np.int64))
-        return self.in_step(lambda: (self.decisions.decide(arrivals, NOTHING_FOUND), self._matcher.remove(id_))[1])
+
+        def removed() -> int:
+            self.decisions.decide(arrivals, NOTHING_FOUND)
+            return self._matcher.remove(id_)
+
+        return self.in_step(removed)
 
     def judge(self, batch: Batch, place: int | None, similarity: float = 0.0) -> Decided:
         """Decide a version of an id as a person says, whatever it is near; its versions before are removed.
