@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+from benchmarks.recall.canaries import lose_a_band_of
 from hook_world import SECRET, Receiver
 from incident_place import Place
-from service_world import NOW, TEXT, listening, lose_a_band, opened
+from service_world import NOW, TEXT, listening, opened
 from worker_incidents import unlike
 
 from neardup.pairs.json_lines import Fields
@@ -144,7 +145,7 @@ def canary_fault(place: Place) -> Iterator[None]:
     """The table of a service loses a band of each document, and a matcher has seen a fault."""
     serving, matcher = with_canaries(place)
     yield
-    lose_a_band(serving.keeper.matcher.table)
+    lose_a_band_of(serving.keeper.matcher.table)
     matcher.count("canary_probes", 1, "fault")
     for first in itertools.count(30, 60):
         serving.check_batch(numbered(first, 60))

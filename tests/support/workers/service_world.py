@@ -7,10 +7,8 @@ import threading
 from functools import partial
 
 import httpx
-import numpy as np
 import uvicorn
 
-from neardup.window.chains import KEYS
 from neardup_workers.doing.http.access.guard import Access
 from neardup_workers.doing.http.access.tokens import tokens_of
 from neardup_workers.doing.http.app import Service, application, publisher
@@ -57,21 +55,6 @@ def edited(path):
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         yield connection
     sums_path(path).unlink(missing_ok=True)
-
-
-def lose_a_band(table):
-    """From now on a table adds documents with a wrong key for their first band."""
-    items_at = table.items_at
-
-    def without_a_band(items):
-        if table.is_open:  # else it is only probed
-            keys = items.keys.copy()
-            keys[items.key_starts[:-1] + KEYS] ^= np.uint64(1 << 40)
-            keys.flags.writeable = items.keys.flags.writeable
-            items = items._replace(keys=keys)
-        return items_at(items)
-
-    table.items_at = without_a_band
 
 
 async def _asked(app, requests):

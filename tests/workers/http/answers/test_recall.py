@@ -1,7 +1,8 @@
 """Recall in the figures, the metrics and the log of a service."""
 
 import pytest
-from service_world import lose_a_band, opened
+from benchmarks.recall.canaries import lose_a_band_of
+from service_world import opened
 
 from neardup import Document, Matcher, Signer
 from neardup.pairs.estimates.loss_accounts import LossAccounts
@@ -50,7 +51,7 @@ def test_canaries_are_counted_and_measured(watched):
 def test_a_fault_is_said_in_the_log(watched, caplog):
     """The sentence has the number of misses and what to do."""
     keeper, observer, recall = watched
-    lose_a_band(keeper.matcher.table)
+    lose_a_band_of(keeper.matcher.table)
     for n in range(0, 900, 30):
         keeper.check(documents(30, n))
         recall.count()
