@@ -33,7 +33,8 @@ from neardup_workers.outside.topics.messages import MESSAGE_REASONS
 from neardup_workers.running.service.shell import CAUSES as RESTART_CAUSES
 
 KINDS = {"count": "counter", "set": "gauge", "set_all": "gauge", "sample": "histogram"}
-MODULES = sorted((ROOT / "workers").rglob("*.py"))
+MODULES_ROOT = ROOT / "workers" / "neardup_workers"
+MODULES = sorted(MODULES_ROOT.rglob("*.py"))
 
 
 def calls(names):
@@ -54,6 +55,16 @@ def used():
             yield KINDS[method], argument.value
         else:
             yield from (("counter", name) for name in COUNTED)
+    yield from (("counter", name) for name in signer_counts())
+
+
+def signer_counts():
+    """The names that a signer counts a step by, which are those of metrics: as keys and as keywords."""
+    for node in nodes(MODULES_ROOT / "doing" / "stages" / "signer.py"):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "self._counts":
+            yield node.slice.value
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("Counter", "self._counts.update"):
+            yield from (keyword.arg for keyword in node.keywords)
 
 
 def test_every_name_that_is_used_is_a_row_of_its_kind():
