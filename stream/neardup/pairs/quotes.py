@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import Document, Pair
+from neardup.documents.document import REASONS, Document, Pair
 from neardup.errors import ConfigError
 from neardup.pairs.explanations.given_texts import given_text
 from neardup.pairs.pair_rule import Matches
@@ -22,6 +22,8 @@ from neardup.schemes.config import Config
 from neardup.schemes.kinds.parts import Part, PartPlan, parts_of
 
 _LAYERS = 2
+# The greatest value of the setting.
+_CHARACTERS_MAX = 1 << 28
 # Below this score and from this depth on, a part is a phrase: it says little of where a text comes from.
 _PHRASE_SCORE, _PHRASE_DEPTH = 28.0, 5
 
@@ -43,12 +45,13 @@ class Quote(NamedTuple):
         return self.score < _PHRASE_SCORE and self.depth >= _PHRASE_DEPTH
 
 
-def quotes(texts: Sequence[str], config: Config) -> list[Quote]:
+def quotes(texts: Sequence[str], config: Config, names: Sequence[str] = ()) -> list[Quote]:
     """Return the quotes of each text from those before it, by the newer text and its order.
 
     Args:
         texts: as they are given, the older ones first.
-        config: of scheme ``parts``.
+        config: of scheme ``parts``. Texts of any length are read: they are in memory, and none is kept.
+        names: of the texts, for messages; by default their numbers.
 
     Raises:
         ConfigError: a text cannot be used, or the scheme is another one.
@@ -61,10 +64,11 @@ def quotes(texts: Sequence[str], config: Config) -> list[Quote]:
     """
     if config.scheme != "parts":
         raise ConfigError(f"scheme={config.scheme} finds no quotes: set scheme to parts, or leave it out")
+    config = config.model_copy(update={"text_characters_max": _CHARACTERS_MAX})
     signed = Signer(config).sign([Document(str(n), text) for n, text in enumerate(texts)])
     if signed.refusals:
         number, _, reason = signed.refusals[0]
-        raise ConfigError(f"text {number + 1} cannot be used: {reason}")
+        raise ConfigError(f"{names[number] if names else f'text {number + 1}'} has no quotes: {REASONS[reason]}")
     evidence, plan = signed.batch.evidence, cast(PartPlan, config.plan)
     maps = [given_text(text, plan.normal_form) for text in texts]
     out = []

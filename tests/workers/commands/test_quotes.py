@@ -120,6 +120,19 @@ def test_files_that_cannot_be_used_are_refused(
     with pytest.raises(Failure) as caught:
         run(QuotesOptions(names, **more), SETTINGS)
     assert caught.value.code == code
+    if "empty.txt" in names:
+        assert str(caught.value) == "empty.txt has no quotes: the text is empty after normalisation"
+
+
+def test_books_of_more_characters_than_other_texts_may_have_are_read_whole(neardup: Run, tmp_path: Path) -> None:
+    """By the command with any settings, and with the preset by run; the quote stands behind five million characters."""
+    longer = "0 " * 2_600_000 + SENTENCE
+    paths = files(tmp_path, f"He said: {SENTENCE}!", longer)
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": Path(path).read_text()}) + "\n" for path in paths))
+    (quote,) = map(json.loads, neardup("quotes", "--json", *paths).stdout.splitlines())
+    assert quote["quote"]["newer"]["given"] == [len(longer) - len(SENTENCE), len(longer)]
+    (pair,) = map(json.loads, neardup("run", "--quiet", "--preset", "quotes", "in.jsonl").stdout.splitlines())
+    assert pair["passages"][0]["newer"] == [len(longer) - len(SENTENCE), len(longer)]
 
 
 def test_another_scheme_finds_no_quotes() -> None:

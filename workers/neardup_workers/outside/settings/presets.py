@@ -37,8 +37,9 @@ PRESETS: dict[str, Preset] = {
         "new times and counters ('25 minutes ago', '1,204 views'), which would keep every visit",
     ),
     "quotes": Preset(
-        {"scheme": "parts"},
-        "a quote is found wherever it stands and also where words of it are changed: take it for prose of any length; "
+        {"scheme": "parts", "text_characters_max": 64 << 20},
+        "a quote is found wherever it stands and also where words of it are changed: take it for prose of any length, "
+        "books included, so a text may be as long as a line; "
         "the presets excerpts find exact runs of characters only, but also in code, where words repeat too much",
     ),
     "excerpts": Preset(

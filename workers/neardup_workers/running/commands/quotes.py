@@ -48,7 +48,7 @@ def run(options: QuotesOptions, settings: Settings) -> None:
     check_outputs(options.paths, {"page": options.page}, prints=True)
     texts = [text_of(path, settings.line_bytes_max) for path in options.paths]
     try:
-        found = quotes(texts, settings)
+        found = quotes(texts, settings, options.paths)
     except ConfigError as error:
         raise Failure(Exit.UNUSABLE, str(error)) from None
     if options.page is not None:
