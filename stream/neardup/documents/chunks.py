@@ -26,6 +26,8 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     """The same for any documents."""
     if type(documents) is not list:
         check_type(documents, Iterable, _RULE)
+        if isinstance(documents, Document):  # a tuple, so its fields would be taken for documents
+            raise TypeError(f"one Document is given, but {_RULE}: put it into a list")
     chunk: list[Document] = []
     characters = 0
     try:

@@ -387,7 +387,7 @@ REASONS: dict[str, str] = {
     "no_id": "the id field is missing",
     "id_not_utf8": "the id (on Kafka the message key) is not UTF-8",
     "id_type": "the id field is neither a string nor a whole number of 64 bits",
-    "timestamp_type": "the timestamp field is neither a number nor a date whose time is certain",
+    "timestamp_type": "the timestamp field is neither a number nor a date whose time is certain, as 2026-11-30 is",
     "timestamp_unit": "the timestamp lies beyond the year 5000: for milliseconds, --set timestamp_unit=ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",

@@ -30,6 +30,19 @@ def names_of(name: str) -> list[str]:
     return list(dict.fromkeys([name, *(keys[0] for keys in paths_of(name))]))
 
 
+def paths_in(value: Mapping[str, Any]) -> list[str]:
+    """Return the paths of what stands in an object and is no object itself, in order.
+
+    >>> paths_in({"id": 7, "docs": [{"meta": {"title": "One"}}]})
+    ['id', 'docs.meta.title']
+    """
+    found = []
+    for name, part in value.items():
+        inner = part[0] if isinstance(part, list) and part else part
+        found += [f"{name}.{path}" for path in paths_in(inner)] if isinstance(inner, dict) and inner else [name]
+    return found
+
+
 def value_at(value: Mapping[str, Any], name: str) -> Any:
     """Return the value of a name or path, ``None`` if there is none.
 

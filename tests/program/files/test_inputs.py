@@ -89,3 +89,25 @@ def test_what_is_too_long_is_refused_with_the_bound(neardup: Run, tmp_path: Path
     said = neardup("run", "in.jsonl", *bounds).stderr
     assert b"(it has 3,000 characters, at most 2,000 are read: --set text_characters_max=NUMBER)" in said
     assert b"(at most 4,000 are read: --set line_bytes_max=NUMBER)" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        (
+            "a.jsonl",
+            b'{"meta": {"id": 7}, "turns": [{"body": "x"}]}',
+            b"(it has: meta.id, turns.body): --fields text=NAME",
+        ),
+        ("a.jsonl", b'{"text": "caf\xe9"}', b"the line is not UTF-8: iconv -f cp1252 -t utf-8 FILE"),
+        ("a.csv", b"id,text\n1,caf\xe9", b"the line is not UTF-8: --set table=encoding=cp1252 names"),
+        ("a.txt", b"caf\xe9", b"the file is not UTF-8 text: iconv -f cp1252 -t utf-8 FILE"),
+    ],
+    ids=["paths", "line", "table", "text"],
+)
+def test_the_first_refusal_says_what_helps(
+    neardup: Run, tmp_path: Path, name: str, content: bytes, sentence: bytes
+) -> None:
+    """A line that has its text elsewhere named only its first keys, and another encoding no way out."""
+    (tmp_path / name).write_bytes(content + b"\n")
+    assert sentence in neardup("run", name).stderr

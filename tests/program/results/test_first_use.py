@@ -114,11 +114,11 @@ def test_wrong_arguments_of_the_library_say_so(python: Run) -> None:
     """They ended with an ``AttributeError`` from the inside, or a lock that cannot be pickled."""
     calls = {
         "process([{'id': 'a', 'text': 'b'}])": "a dict is given, but documents are an iterable of neardup.Document",
-        "process(Document('a', 'b'))": "a str is given, but documents are",
+        "process(Document('a', 'b'))": "one Document is given, but documents are",
         "process(None)": "a NoneType is given, but documents are an iterable",
         "decide(['a'])": "a str is given, but documents are",
         "probe([None])": "a NoneType is given, but documents are",
-        "nearest(Document('a', 'b'), 3)": "a str is given, but documents are",
+        "nearest(Document('a', 'b'), 3)": "one Document is given, but documents are",
         "nearest([Document('a', 'b')], '3')": "a str is given, but the number of neighbours is a whole number",
         "remove(['a'])": "a list is given, but an id is a string: call remove for each id",
         "explain('a', 3)": "a int is given, but explain takes two ids or documents",

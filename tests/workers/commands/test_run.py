@@ -52,7 +52,7 @@ def test_a_time_that_cannot_be_read_costs_no_document(neardup, tmp_path):
     assert (summary["times_unread"], summary["refused_by_reason"]) == (3, {"timestamp_unit": 1})
     assert [line for line in done.stderr.decode().splitlines() if line.startswith("note: ")] == [
         "note: 2 documents have no time, such as one of '3/4/2016': the timestamp field is neither a number nor a date "
-        "whose time is certain",
+        "whose time is certain, as 2026-11-30 is",
         "note: 1 documents have no time, such as one of 1e+300: the timestamp is not a finite number of seconds within "
         "146,000 years of the epoch",
     ]
@@ -70,7 +70,7 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
     messages = done.stderr.decode().splitlines()
     assert messages[:3] == [
         "in.jsonl:5: the text is empty after normalisation",
-        "in.jsonl:6: the text field is missing (it has: id)",
+        "in.jsonl:6: the text field is missing (it has: id): --fields text=NAME names another",
         "in.jsonl:8: the line is not JSON",
     ]
     assert messages[3].startswith("documents: 4")
@@ -295,7 +295,7 @@ def test_refusals_are_reported_up_to_a_number_and_nothing_usable_has_a_code_of_i
     done = neardup("run", "in.jsonl")
     messages = done.stderr.decode().splitlines()
     assert done.returncode == Exit.UNUSABLE
-    assert messages[0] == "in.jsonl:1: the text field is missing (it has: id, body)"
+    assert messages[0] == "in.jsonl:1: the text field is missing (it has: id, body): --fields text=NAME names another"
     assert messages[1] == "in.jsonl:2: the text field is missing"
     assert sum("the text field is missing" in line for line in messages) == 20
     assert "further input refused as 'no_text' is only counted; --rejects FILE keeps all of it" in messages

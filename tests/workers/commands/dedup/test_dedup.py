@@ -7,12 +7,13 @@ import gzip
 import io
 import json
 import signal
+import subprocess
 from typing import NoReturn
 
 import numpy as np
 import pytest
 import zstandard
-from command import PROCESS_SECONDS_MAX, WORDS, without_compilation
+from command import COMMAND, PROCESS_SECONDS_MAX, WORDS, without_compilation
 from dedup_outputs import deduplicated
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -343,6 +344,18 @@ def test_no_output_overwrites_an_input_or_another_output(neardup, tmp_path, argu
     done = neardup("dedup", *arguments)
     assert (done.returncode, done.stderr.decode()) == (Exit.USAGE, f"neardup: {sentence}\n")
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    assert (tmp_path / "in.jsonl").read_bytes() == lines(doc("a"))
+
+
+@pytest.mark.processes
+def test_the_only_file_of_a_command_is_no_output_of_it(tmp_path):
+    """``--verdicts`` takes a file, so nothing is left to read but a terminal or nothing; a new file is written."""
+    (tmp_path / "in.jsonl").write_bytes(lines(doc("a")))
+    for name, code in (("in.jsonl", Exit.USAGE), ("new.jsonl", Exit.SUCCESS)):
+        words = [*COMMAND, "dedup", "--verdicts", name]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, check=False)
+        assert done.returncode == code
+        assert (b"no input is named, and --verdicts would write over in.jsonl" in done.stderr) == (code == Exit.USAGE)
     assert (tmp_path / "in.jsonl").read_bytes() == lines(doc("a"))
 
 

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 
 from neardup.documents.document import REASONS, Document
+from neardup.documents.paths import paths_in
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.window import COUNTERS
@@ -60,8 +61,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _SENTENCES = {**REASONS, **FILE_REASONS, **FEED_REASONS}
-# Reasons that the names of the fields of a line explain.
-_MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
+# Reasons that the names of the fields of a line explain -> the part of ``fields`` that names another one.
+_MISSING = {
+    "no_text": "text", "no_tokens": "tokens", "no_vector": "vector", "no_id": "id", "no_key": "", "no_column": "",
+}  # fmt: skip
+_NOT_UTF8 = "not_utf8"
 # Characters of those names in a report.
 _FIELDS_CHARACTERS = 300
 # Key of a summary -> its words.
@@ -159,7 +163,7 @@ class Report:
         self._title, self._lines, self._total = title, 0, total
 
     def refuse(self, entry: Entry, reason: str) -> None:
-        """Count and report a refusal. The first refusal because of a missing field names the fields of the line."""
+        """Count and report a refusal. The first one says what helps: the fields of a line that lacks one, say."""
         self.refused[str(reason)] += 1  # a plain string: the keys of a JSON object
         self._seen[reason, entry.walked] += 1
         seen, reports_max = self._seen[reason, entry.walked], WALK_REPORTS_MAX if entry.walked else REPORTS_MAX
@@ -169,8 +173,7 @@ class Report:
             what = "files in folders" if entry.walked else "input"
             self._say(f"further {what} refused as {reason!r} is only counted; --rejects FILE keeps all of it")
             return
-        fields = _fields(entry) if seen == 1 and reason in _MISSING else ""
-        self._say(sentence_of(entry, reason) + fields)
+        self._say(sentence_of(entry, reason) + (_remedy(entry, reason) if seen == 1 else ""))
 
     def advance(self, bytes_read: int) -> None:
         """Move the bar; of a reading with a title, say how far it is where there is none."""
@@ -295,16 +298,24 @@ def with_bound(entry: Entry, reason: str, settings: object) -> Entry:
     return entry if entry.says or not bound else entry._replace(says=f"{sentence} ({bound})")
 
 
-def _fields(entry: Entry) -> str:
-    """Return the names in a line or in the header of a table, for the end of a sentence."""
+def _remedy(entry: Entry, reason: str) -> str:
+    """Return what helps against a refusal, for the end of its sentence: the names in a line or in the header of a
+    table, and how to name one of them; how to read another encoding. Empty if nothing is known."""
+    if reason == _NOT_UTF8:
+        if entry.header is not None:
+            return ": --set table=encoding=cp1252 names another encoding"
+        return ": iconv -f cp1252 -t utf-8 FILE converts one of Windows"
+    if reason not in _MISSING:
+        return ""
     header = entry.header.row if entry.header is not None else b""
     raw = (entry.raw or header).removeprefix(BOM)
     try:
         value = orjson.loads(raw)
-        names = ", ".join(value) if isinstance(value, dict) else ""
+        names = ", ".join(paths_in(value)) if isinstance(value, dict) else ""
     except orjson.JSONDecodeError:
         names = raw.decode(errors="replace").strip()
-    return f" (it has: {names[:_FIELDS_CHARACTERS]})" if names else ""
+    has = f" (it has: {names[:_FIELDS_CHARACTERS]})" if names else ""
+    return f"{has}: --fields {_MISSING[reason]}=NAME names another" if has and _MISSING[reason] else has
 
 
 def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

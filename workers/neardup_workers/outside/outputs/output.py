@@ -190,6 +190,8 @@ def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, p
         outputs: the files that it writes, by the fields of their options.
         prints: whether its results go to standard output.
     """
+    # Nothing comes from there, unless it is typed: the name of the input stands behind an option of an output.
+    is_unnamed = list(inputs) == [STANDARD] and _is_device(0)
     seen = {os.path.realpath(path): "an input" for path in inputs if path != STANDARD}
     for name, path in outputs.items():
         if path is None:
@@ -201,7 +203,19 @@ def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, p
             )
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
+        if is_unnamed and os.path.isfile(real) and os.path.getsize(real):
+            raise Failure(
+                Exit.USAGE, f"no input is named, and {option} would write over {display(path)}: name both, or remove it"
+            )
         seen[real] = option
+
+
+def _is_device(descriptor: int) -> bool:
+    """Whether what is open there is a terminal, ``/dev/null`` or the like, or nothing is."""
+    try:
+        return stat.S_ISCHR(os.fstat(descriptor).st_mode)
+    except OSError:
+        return True
 
 
 def check_later(path: str | None, what: str) -> None:

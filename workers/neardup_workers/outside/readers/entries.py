@@ -34,7 +34,7 @@ from neardup_workers.outside.web.extraction import HTML_REASONS
 # Reasons of refused files and lines, in addition to the reasons of the library.
 FILE_REASONS: dict[str, str] = {
     "binary": "the file is binary: it holds a zero byte near its start",
-    "file_not_utf8": "the file is not UTF-8 text",
+    "file_not_utf8": "the file is not UTF-8 text: iconv -f cp1252 -t utf-8 FILE converts one of Windows",
     "file_not_lines": "a whole file, or a message, is one text, and the scheme compares none: give JSON Lines, a JSON "
     "array or a table (.csv, .tsv), or set --input-format",
     "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
