@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sim_documents import Habits
 from sim_scenario import Scenario
 from verdict_sequences import NEW_SEQUENCES, SEQUENCES, TEXTS, WINDOW_SECONDS, Arrival, lines_of, words_of
 
-from neardup import Config
+from neardup import Config, Deduplicator, Document
 from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.settings.load import load
 from neardup_workers.outside.topics.verdicts import parse_run
@@ -113,3 +114,50 @@ def test_the_sequence_is_decided_as_by_the_library(driver: str, sequence: str, t
     sequences, settings = TABLES[table]
     arrivals, expected = sequences[sequence]
     assert DRIVERS[driver][0](arrivals, tmp_path, settings) == expected
+
+
+def long_stream(rng: random.Random) -> tuple[list[Arrival], dict[str, str]]:
+    """Documents of which some thirty fill a window of a megabyte, with copies and near copies of each age; and their
+    texts."""
+    arrivals, texts = list[Arrival](), dict[str, str]()
+    for number in range(150):
+        back = texts[str(max(0, number - rng.randint(1, 60)))] if number and rng.random() < 0.5 else None
+        words = (
+            [f"word{rng.randrange(1 << 40)}" for _ in range(rng.choice([30, 350]))] if back is None else back.split()
+        )
+        if rng.random() < 0.5:
+            words[rng.randrange(len(words))] = "changed"
+        texts[str(number)] = " ".join(words)
+        arrivals.append(Arrival(f"id {number % 140}", str(number), float(number)))
+    return arrivals, texts
+
+
+def by_library(arrivals: Sequence[Arrival], settings: Settings, count: int) -> str:
+    """``Deduplicator.decide`` in calls of so many documents."""
+    dedup, documents = (
+        Deduplicator(Config(**settings)),
+        [Document(a.id, TEXTS[a.content or ""], a.time) for a in arrivals],
+    )
+    calls = (dedup.decide(documents[at : at + count]) for at in range(0, len(documents), count))
+    return words_of(verdict._asdict() for call in calls for verdict in call)
+
+
+@pytest.mark.parametrize("novelty", ["off", "words"])
+def test_a_window_that_bytes_shorten_is_the_same_everywhere(
+    novelty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One document a call, some, all; and each other way to decide."""
+    settings = {
+        "verify": "exact", "novelty": novelty, "threshold": 0.6, "evidence_bytes_max": 1 << 20,
+        "window_seconds": 1e5, "lateness_seconds": 0.0,
+    }  # fmt: skip
+    arrivals, texts = long_stream(random.Random(3))
+    for content, text in texts.items():
+        monkeypatch.setitem(TEXTS, content, text)
+    expected = by_library(arrivals, settings, 1)
+    assert expected != by_library(arrivals, settings | {"evidence_bytes_max": 1 << 30}, 1), "the window is shortened"
+    assert [by_library(arrivals, settings, count) for count in (7, 150)] == [expected] * 2
+    for driver in ("dedup", "serve", "topics"):
+        folder = tmp_path / driver
+        folder.mkdir()
+        assert DRIVERS[driver][0](arrivals, folder, settings) == expected, driver

@@ -21,6 +21,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, Arrivals
 from neardup.window import NO_WINDOW
 
 _mix64 = from_python(mix64)
+WIDTH = 2  # of evidence, the fixed part
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
 
 
@@ -115,7 +116,8 @@ def schedules(draw):
         others = draw(st.lists(st.integers(0, max(0, place - 1)), max_size=3, unique=True)) if place else []
         pairs = tuple((other, draw(st.sampled_from([0.5, 0.75, 1.0]))) for other in others)
         time = draw(st.integers(0, 40)) + place * draw(st.sampled_from([0, 5]))
-        events.append(Event(draw(st.integers(0, 5)), draw(st.integers(0, 4)), time, pairs))
+        size = WIDTH + draw(st.sampled_from([0, 3, 9, 40]))
+        events.append(Event(draw(st.integers(0, 5)), draw(st.integers(0, 4)), time, pairs, size))
     return events
 
 
@@ -124,9 +126,9 @@ def limits(draw):
     """A window, a lateness, and what ends stories."""
     window = draw(st.integers(5, 60))
     return VerdictLimits(
-        window, draw(st.integers(0, 20)), 1 << 20, draw(st.booleans()),
-        window * draw(st.sampled_from([1, 3, 1000])), draw(st.sampled_from([0, 3 * STORY_BYTES, 1 << 40])),
-        draw(st.booleans()), draw(st.booleans()),
+        window, draw(st.integers(0, 20)), draw(st.sampled_from([4, 1 << 20])), draw(st.sampled_from([30, 1 << 40])),
+        WIDTH, draw(st.booleans()), window * draw(st.sampled_from([1, 3, 1000])),
+        draw(st.sampled_from([0, 3 * STORY_BYTES, 1 << 40])), draw(st.booleans()), draw(st.booleans()),
     )  # fmt: skip
 
 
@@ -134,7 +136,7 @@ def model_of(rules, compare=None):
     """The model with the same limits."""
     return VerdictModel(
         rules.window, rules.lateness, rules.by_content, compare, rules.story_age, rules.story_bytes, STORY_BYTES,
-        novel=rules.novel, lasting=rules.lasting,
+        novel=rules.novel, lasting=rules.lasting, rows_max=rules.rows, window_bytes=rules.bytes, width=WIDTH,
     )  # fmt: skip
 
 
@@ -186,7 +188,7 @@ def restored(decisions, events, decided, first, ended):
         np.array([hashed(event.id) for event in events], np.uint64),
         np.array([event.time or 0 for event in events], np.int64),
         np.array([hashed(event.content) for event in events], np.uint64),
-        np.zeros(len(events), np.int64),
+        np.array([event.size for event in events], np.int64),
     )
     row = sum(place < first for place in decisions.numbers)
     stories, _ = records.saved(decisions._columns, row)

@@ -107,9 +107,13 @@ class VerdictModel:
     # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
     tie: Callable[[int], int] = int
     rows_max: int = _FOREVER
+    # The most bytes of the documents that count, each without ``width``; the newest one always counts.
+    window_bytes: int = _FOREVER
+    width: int = 0
     ignored: int = 0
     stream: int = 0
     newest: int = 0  # the number of the document that is decided
+    taken: list[int] = field(default_factory=list)  # the bytes of the documents up to each
     rows: dict[int, _Row] = field(default_factory=dict)
     stories: list[_Story] = field(default_factory=list)
     latest: dict[tuple[str, int], _Row] = field(default_factory=dict)
@@ -121,6 +125,7 @@ class VerdictModel:
         row = _Row(place, event.id, event.content, event.time, event.size, place, number=len(self.rows))
         self.stream = max(self.stream, row.time) if self.rows else row.time
         self.newest = row.number
+        self.taken.append(row.size - self.width + (self.taken[-1] if self.taken else 0))
         late = not self._is_in_time(row.time)
         decision = self._decide(row, event, late)
         self.rows[place] = row
@@ -350,7 +355,9 @@ class VerdictModel:
 
     def is_live(self, row: _Row) -> bool:
         """Whether a row counts, with the document that is decided or was decided last as the newest one."""
-        return self._is_in_time(row.time) and self.newest - row.number < self.rows_max
+        since = self.taken[self.newest] - self.taken[row.number] + row.size - self.width
+        has_room = since <= self.window_bytes or row.number == self.newest
+        return self._is_in_time(row.time) and self.newest - row.number < self.rows_max and has_room
 
     def _latest(self, name: str, value: int) -> _Row | None:
         found = self.latest.get((name, value))

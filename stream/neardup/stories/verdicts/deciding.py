@@ -19,7 +19,26 @@ from neardup.schemes.config import Config
 from neardup.stories.verdicts import row_columns, rule
 from neardup.stories.verdicts.fields import NOTHING_NEW, NewWords, Verdicts
 from neardup.stories.verdicts.leads import Comparing
-from neardup.stories.verdicts.row_columns import END, JOURNAL, NONE, Columns, Pairs, VerdictLimits
+from neardup.stories.verdicts.row_columns import (
+    CONTENT_ENTRIES,
+    COUNTED,
+    END,
+    ENTRIES_AHEAD,
+    FIRST,
+    ID_ENTRIES,
+    IS_LATE,
+    JOURNAL,
+    NONE,
+    ROWS_AHEAD,
+    Columns,
+    Pairs,
+    VerdictLimits,
+    newest,
+    remember,
+    row_at,
+    uncount,
+    warm,
+)
 from neardup.stories.verdicts.rule import Arrivals
 from neardup.window import NO_WINDOW, Limits
 from neardup.window.chains import FINISHED
@@ -131,4 +150,50 @@ def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
     """Return what verdicts depend on; ``limits`` are those of the table, or of all shards together."""
     longest = max(config.story_seconds_max, config.window_seconds or 0.0)
     age = int(NO_WINDOW) if config.window_seconds is None else round(longest * MICROSECONDS)  # or without an end
-    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, **comparing_limits(config))
+    return VerdictLimits.of(
+        limits,
+        story_age=age,
+        story_bytes=config.evidence_bytes_max,
+        width=config.plan.width,
+        **comparing_limits(config),
+    )
+
+
+@kernel("Columns, u64[], i64[]")
+def newest_rows(columns, contents, numbers):
+    """Find the newest kept row of each content, ``NONE`` where there is none."""
+    for i in range(len(contents)):
+        numbers[i] = newest(columns.content_map, columns.contents, columns, contents[i])
+
+
+@kernel("Columns, i64")
+def rebuild(columns, end):
+    """Fill the empty maps from the rows below ``end``, from the oldest to the newest; late rows are in neither."""
+    state = columns.state
+    state[CONTENT_ENTRIES] = state[ID_ENTRIES] = 0
+    for number in range(state[FIRST], end):
+        far, near = min(number + ENTRIES_AHEAD, end - 1), min(number + ROWS_AHEAD, end - 1)
+        far, near = row_at(columns, far), row_at(columns, near)
+        warm(columns, columns.contents[far], columns.ids[far], columns.contents[near], columns.ids[near])
+        at = row_at(columns, number)
+        if columns.kept[at] != IS_LATE:
+            state[CONTENT_ENTRIES] += remember(
+                columns.content_map, columns.contents, columns, columns.contents[at], number
+            )
+            state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, columns.ids[at], number)
+
+
+@kernel("Columns, i64, i64")
+def unmark(columns, end, step):
+    """Remove the marks of removal that ``step`` set on the rows before ``end``."""
+    for number in range(columns.state[FIRST], end):
+        at = row_at(columns, number)
+        if columns.removed[at] == np.uint32(step):
+            columns.removed[at] = 0
+
+
+@kernel("Columns, i64")
+def uncount_below(columns, before):
+    """Count no row below ``before``."""
+    while columns.state[COUNTED] < before:
+        uncount(columns)

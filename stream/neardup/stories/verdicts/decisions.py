@@ -33,6 +33,8 @@ from neardup.stories.verdicts.kept import KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
+    COUNTED,
+    COUNTED_BYTES,
     END,
     ENDED,
     FIRST,
@@ -53,7 +55,6 @@ from neardup.stories.verdicts.row_columns import (
 )
 from neardup.stories.verdicts.rule import Arrivals, Arriving
 from neardup.stories.verdicts.saved import Held, Saved, SavedRows
-from neardup.window import NO_WINDOW
 from neardup.window.pages import Pages, grow
 
 # Ended stories are collected when there are more, and more than half of all.
@@ -87,8 +88,6 @@ class Decisions:
         self._kept, self._every = Kept[Deciding](deciding.keep), np.ones(0, np.bool_)
         self._is_open, self._before = False, self._columns.state.copy()
         self._room = self.changed = 0  # for so many rows there is room for certain; records that the step has changed
-        # Whether rows leave by their times, and how many rows stay at most.
-        self._has_window, self._rows_max = limits.window != int(NO_WINDOW), limits.rows
         self.first = self.end = self.more = 0
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
 
@@ -209,7 +208,7 @@ class Decisions:
         records.resume(self._columns, kept.records)
         self._order(records.held(self._columns))
         stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
-        rule.replay(self._columns, arrivals, decided, stories, numbers)
+        rule.replay(self._columns, self._rules, arrivals, decided, stories, numbers)
         self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
         self.end, self.changed = self._columns.state[[END, JOURNAL]].tolist()
         self.commit()
@@ -231,7 +230,7 @@ class Decisions:
     def newest(self, contents: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Return the number of the newest row of each content, ``int64[m]``, -1 where none is kept."""
         numbers = np.empty(len(contents), np.int64)
-        row_columns.newest_rows(self._columns, contents, numbers)
+        deciding.newest_rows(self._columns, contents, numbers)
         return numbers
 
     def judgement(self, ids: npt.NDArray[np.uint64], content: np.uint64, *, same: bool) -> int:
@@ -269,12 +268,11 @@ class Decisions:
         if self._is_open:
             self.changes = records.changes(self._columns, with_records=False) if self.changed else records.NO_CHANGES
             self._is_open = False
-        if self._has_window or self.end - self.first > self._rows_max:
-            self.first = row_columns.drop(self._columns, self._rules)
-            self._pages.release(self.first)
+        state = self._columns.state
+        if (counted := state.item(COUNTED)) > self.first:
+            self._release(counted)
         if not self.changed:  # as in most steps of one document
             return
-        state = self._columns.state
         ended = state.item(ENDED)
         if ended > _COLLECTED_MIN and ended > int(state[RECORDS] - state[FREE]) // 2:
             self._order(records.collect(self._columns))
@@ -284,7 +282,7 @@ class Decisions:
         """Close the step as if it had never been opened; a call goes on where an exception interrupted one."""
         before = self._before
         if self._is_open and before[END] != NONE:
-            row_columns.unmark(self._columns, before[END], before[STEP])
+            deciding.unmark(self._columns, before[END], before[STEP])
             records.undo(self._columns, before[END])
             self._columns.state[:] = before
             self.first, self.end = before[[FIRST, END]].tolist()
@@ -293,11 +291,15 @@ class Decisions:
         self._is_open = False
 
     def forget(self, before: int) -> None:
-        """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
+        """Count no row below ``before``, because the caller no longer has their documents; between steps."""
         assert not self._is_open, "a step is open"
         if before > self.first:
-            self._columns.state[FIRST] = self.first = min(before, self.end)
-            self._pages.release(self.first)
+            deciding.uncount_below(self._columns, before := min(before, self.end))
+            self._release(before)
+
+    def _release(self, before: int) -> None:
+        self._columns.state[FIRST] = self.first = before
+        self._pages.release(before)
 
     def saved(self, places: int, held: Held) -> Saved:
         """The rows of the window, the stories and the state, to continue from.
@@ -325,8 +327,9 @@ class Decisions:
             getattr(columns, name)[at] = column
         self.end = count
         state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
+        state[COUNTED_BYTES] = columns.sizes[at].sum()
         state[STEP] = 1  # the step that removed what is marked as removed
-        row_columns.rebuild(columns, count)
+        deciding.rebuild(columns, count)
         records.resume(columns, saved.records)
         self._order(records.held(columns))
 
@@ -375,7 +378,7 @@ class Decisions:
         self._kept.value = None
         content_map, id_map = np.zeros(entries, np.uint32), np.zeros(entries, np.uint32)
         columns = self._columns._replace(content_map=content_map, id_map=id_map)
-        row_columns.rebuild(columns, columns.state[END])
+        deciding.rebuild(columns, columns.state[END])
         self._columns = columns
 
     def _order(self, numbers: npt.NDArray[np.int64]) -> None:

@@ -22,14 +22,15 @@ NONE, GONE = -1, -2
 ROW_PAGE_BITS = 12
 # The maps store numbers modulo this, plus one; 0 is an empty entry.
 _MODULUS = (1 << 32) - 1
-# The fields of ``Columns.state``. Those from ``RECORDS`` on are of ``records``: records in use or free, free ones,
+# The fields of ``Columns.state``. Rows from ``COUNTED`` on count, and have ``COUNTED_BYTES``; those from ``FIRST`` are
+# stored until a step ends. The fields from ``RECORDS`` on are of ``records``: records in use or free, free ones,
 # entries of the heap, ended records, records in the journal, bytes of the stories, stories that the limit of bytes
 # ended, entries of the two maps.
 (
     FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP, CUT, LATE,
-    RECORDS, FREE, HEAPED, ENDED, JOURNAL, BYTES, EVICTED, STORY_ENTRIES, MARK_ENTRIES,
-) = range(19)  # fmt: skip
-STATE_FIELDS = 19
+    COUNTED, COUNTED_BYTES, RECORDS, FREE, HEAPED, ENDED, JOURNAL, BYTES, EVICTED, STORY_ENTRIES, MARK_ENTRIES,
+) = range(21)  # fmt: skip
+STATE_FIELDS = 21
 # The values of ``kept``.
 IS_OTHER, IS_KEPT, IS_LATE = range(3)
 # How many rows ahead a look in the maps is prefetched: first the entries, then the rows that stand there.
@@ -41,15 +42,18 @@ NOT_BEGUN = np.uint32(0xFFFFFFFF)
 class VerdictLimits(NamedTuple):
     """What verdicts depend on besides the documents.
 
-    Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
-    lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``. If
-    ``novel``, a pair does not say that a document repeats another one: it is compared with every content of the stories
-    that its pairs lead to. If ``lasting``, the first contents of a story never leave it.
+    Window and lateness in microseconds, the most rows, the most bytes of ids and evidence (but for its fixed part, of
+    ``width``), and whether equal contents are duplicates of each other. A story lasts at most ``story_age``
+    microseconds, and the evidence of all stories takes at most ``story_bytes``. If ``novel``, a pair does not say that
+    a document repeats another one: it is compared with every content of the stories that its pairs lead to. If
+    ``lasting``, the first contents of a story never leave it.
     """
 
     window: int
     lateness: int
     rows: int
+    bytes: int = int(NO_WINDOW)
+    width: int = 0
     by_content: bool = True
     story_age: int = int(NO_WINDOW)
     story_bytes: int = int(NO_WINDOW)
@@ -59,7 +63,9 @@ class VerdictLimits(NamedTuple):
     @classmethod
     def of(cls, limits: Limits, **values: Any) -> VerdictLimits:
         """The limits of verdicts about the documents of a table with these limits; ``values`` are those of stories."""
-        return cls(limits.window, limits.lateness, limits.items, limits.by_content, **values)
+        return cls(
+            limits.window, limits.lateness, limits.items, limits.bytes, by_content=limits.by_content, **values
+        )  # fmt: skip
 
 
 class Stories(NamedTuple):
@@ -87,7 +93,7 @@ class Columns(NamedTuple):
     stories: npt.NDArray[np.int32]  # the record of its story, or ``NONE`` or ``GONE``
     versions: npt.NDArray[np.uint32]  # distance back to the version before, 0 for none
     begun: npt.NDArray[np.uint32]  # distance back to the newest version that began a story, 0 for itself
-    sizes: npt.NDArray[np.uint32]  # bytes of its evidence
+    sizes: npt.NDArray[np.uint32]  # bytes of its id and its evidence
     similarities: npt.NDArray[np.float32]  # with ``matched``
     removed: npt.NDArray[np.uint32]  # the step that removed its id, 0 for none
     kept: npt.NDArray[np.uint8]  # ``IS_KEPT`` if its content is that of ``matched``; ``IS_LATE`` for a late row
@@ -164,13 +170,45 @@ def time_of(columns, at):
 
 @inlined
 def in_state(columns, rules, number):
-    """Return whether a row counts: it is decided, within the limit of rows, and not older than window and lateness."""
+    """Return whether a row counts: it is decided, within the limits of rows and bytes, and not older than window and
+    lateness."""
     state = columns.state
-    if number < state[FIRST] or number >= state[END] or state[END] - number > rules.rows:
+    return state[COUNTED] <= number < state[END] and not is_past(columns, rules, number)
+
+
+@inlined
+def is_past(columns, rules, number):
+    """Return whether a row is older than window and lateness."""
+    time = columns.state[STREAM_TIME]
+    if rules.window == NO_WINDOW or time == NO_TIME:
         return False
-    if rules.window == NO_WINDOW or state[STREAM_TIME] == NO_TIME:
-        return True
-    return time_of(columns, row_at(columns, number)) >= state[STREAM_TIME] - rules.window - rules.lateness
+    return time_of(columns, row_at(columns, number)) < time - rules.window - rules.lateness
+
+
+@inlined
+def make_place(columns, rules, number):
+    """Count a new row, and no more of the oldest ones that have left the window, or with it exceed a limit: as a table
+    does (``neardup.window.step.pass_time``)."""
+    state = columns.state
+    state[COUNTED_BYTES] += columns.sizes[row_at(columns, number)]
+    while state[COUNTED] < number and is_past(columns, rules, state[COUNTED]):
+        uncount(columns)
+    while state[COUNTED] < number and exceeds(rules, state[COUNTED_BYTES], number + 1 - state[COUNTED]):
+        uncount(columns)
+
+
+@inlined
+def exceeds(rules, size, rows):
+    """Return whether so many rows of ``size`` bytes are more than the limits."""
+    return rows > rules.rows or size - rows * rules.width > rules.bytes
+
+
+@inlined
+def uncount(columns):
+    """Count the oldest row no more."""
+    state = columns.state
+    state[COUNTED_BYTES] -= columns.sizes[row_at(columns, state[COUNTED])]
+    state[COUNTED] += 1
 
 
 @inlined
@@ -262,7 +300,7 @@ def is_late(columns, rules, time):
 
 
 @inlined
-def append(columns, time, content, id_, place, size):
+def append(columns, rules, time, content, id_, place, size):
     """Add a row without a decision; return its number."""
     state = columns.state
     number = state[END]
@@ -277,6 +315,7 @@ def append(columns, time, content, id_, place, size):
     columns.stories[at], columns.versions[at], columns.begun[at] = NONE, 0, NOT_BEGUN
     columns.sizes[at], columns.similarities[at] = size, 1.0
     columns.removed[at], columns.kept[at] = 0, 0
+    make_place(columns, rules, number)
     return number
 
 
@@ -354,45 +393,3 @@ def begin(state, before):
     state[JOURNAL] = 0
     for i in range(len(state)):
         before[i] = state[i]
-
-
-@kernel("Columns, u64[], i64[]")
-def newest_rows(columns, contents, numbers):
-    """Find the newest kept row of each content, ``NONE`` where there is none."""
-    for i in range(len(contents)):
-        numbers[i] = newest(columns.content_map, columns.contents, columns, contents[i])
-
-
-@kernel("Columns, i64")
-def rebuild(columns, end):
-    """Fill the empty maps from the rows below ``end``, from the oldest to the newest; late rows are in neither."""
-    state = columns.state
-    state[CONTENT_ENTRIES] = state[ID_ENTRIES] = 0
-    for number in range(state[FIRST], end):
-        far, near = min(number + ENTRIES_AHEAD, end - 1), min(number + ROWS_AHEAD, end - 1)
-        far, near = row_at(columns, far), row_at(columns, near)
-        warm(columns, columns.contents[far], columns.ids[far], columns.contents[near], columns.ids[near])
-        at = row_at(columns, number)
-        if columns.kept[at] != IS_LATE:
-            state[CONTENT_ENTRIES] += remember(
-                columns.content_map, columns.contents, columns, columns.contents[at], number
-            )
-            state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, columns.ids[at], number)
-
-
-@kernel("Columns, i64, i64")
-def unmark(columns, end, step):
-    """Remove the marks of removal that ``step`` set on the rows before ``end``."""
-    for number in range(columns.state[FIRST], end):
-        at = row_at(columns, number)
-        if columns.removed[at] == np.uint32(step):
-            columns.removed[at] = 0
-
-
-@kernel("Columns, VerdictLimits", direct=True)
-def drop(columns, rules):
-    """Drop the oldest rows that no longer count; return the first row that remains."""
-    state = columns.state
-    while state[FIRST] < state[END] and not in_state(columns, rules, state[FIRST]):
-        state[FIRST] += 1
-    return state[FIRST]

@@ -42,6 +42,8 @@ from neardup.stories.verdicts.heirs import hand_over, standing
 from neardup.stories.verdicts.leads import NO_ROW, ask, ask_ahead, nearest
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
+    COUNTED,
+    COUNTED_BYTES,
     CUT,
     END,
     FIRST,
@@ -80,6 +82,7 @@ from neardup.stories.verdicts.stories import (
 )
 from neardup.window import NO_TIME
 from neardup.window.chains import ID as ID_KEY
+from neardup.window.views import bytes_of
 
 ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
@@ -96,8 +99,8 @@ class Arrivals(NamedTuple):
 
     ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) those of this module; ``ids``
     (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds, ``NO_TIME`` for none,
-    ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of the evidence that a story
-    keeps. A removal has an id, a refusal a place only.
+    ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of id and evidence that a
+    story keeps. A removal has an id, a refusal a place only.
     """
 
     places: npt.NDArray[np.int64]
@@ -124,7 +127,7 @@ def new_arrivals(count: int) -> Arrivals:
 
 def arrival_of(batch: Batch, place: int, kind: int = DOCUMENT) -> Arrivals:
     """Return the one document of a batch as an arrival."""
-    size = np.array([batch.fixed.size + len(batch.ragged)])
+    size = np.array([batch.fixed.size + len(batch.ragged) + len(batch.ids)])
     hashes, contents = id_hashes(batch.ids, batch.id_starts), batch.contents[:, CONTENT_HALF].copy()
     return Arrivals(np.array([place]), np.array([kind], np.uint8), hashes, batch.times.copy(), contents, size)
 
@@ -147,7 +150,7 @@ def arrive(items, accepted, place, references, out):
             out.kinds[i] = REFERENCE if len(references) and references[n] else DOCUMENT
             out.ids[i], out.times[i] = items.keys[items.key_starts[n] + ID_KEY], items.times[n]
             out.contents[i] = items.contents[n]
-            out.sizes[i] = items.ragged_starts[n + 1] - items.ragged_starts[n] + items.fixed.shape[1]
+            out.sizes[i] = bytes_of(items, n) + items.fixed.shape[1]
             n += 1
         else:
             out.kinds[i], out.ids[i], out.times[i], out.contents[i], out.sizes[i] = REFUSAL, 0, 0, 0, 0
@@ -234,10 +237,10 @@ def says_more(verdicts, i):
 def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
     """Decide one document. If comparisons are missing, ask for them, change nothing and return false."""
     state = columns.state
-    end, stream_time, first_time, ignored = state[END], state[STREAM_TIME], state[FIRST_TIME], state[IGNORED]
+    before = state[END], state[STREAM_TIME], state[FIRST_TIME], state[IGNORED], state[COUNTED], state[COUNTED_BYTES]
     time = arrivals.times[i] if arrivals.times[i] != NO_TIME else state[STREAM_TIME]
     content = arrivals.contents[i]
-    number = append(columns, time, content, arrivals.ids[i], arrivals.places[i], arrivals.sizes[i])
+    number = append(columns, rules, time, content, arrivals.ids[i], arrivals.places[i], arrivals.sizes[i])
     document = undecided(columns, rules, arrivals, pairs, i)
     version = document.version
     verdicts.late[i] = is_late(columns, rules, time)
@@ -258,7 +261,9 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
         found = nearest(columns, rules, document, known, pairs, comparing)
         if found.missing:
             ask(comparing, i, found.missing)
-            state[END], state[STREAM_TIME], state[FIRST_TIME], state[IGNORED] = end, stream_time, first_time, ignored
+            (
+                state[END], state[STREAM_TIME], state[FIRST_TIME], state[IGNORED], state[COUNTED], state[COUNTED_BYTES]
+            ) = before  # fmt: skip
             return False
         state[CUT] += found.cut
         story, similarity, matched = found.best.story, found.best.similarity, found.best.matched
@@ -291,22 +296,13 @@ def judge(columns, rules, arrivals, i, pairs, verdicts):
     remove(columns, id_)
     hand_over(columns, rules, id_)
     story = np.int64(NONE) if first == document.pairs_end else story_of(columns, pairs.numbers[first])
-    number = append(columns, document.time, arrivals.contents[i], id_, arrivals.places[i], arrivals.sizes[i])
+    number = append(columns, rules, document.time, arrivals.contents[i], id_, arrivals.places[i], arrivals.sizes[i])
     if lives(columns, rules, story):
         matched = content_place(columns, story, np.int64(0))
         match(
-            columns,
-            rules,
-            i,
-            number,
-            story,
-            pairs.similarities[first],
-            matched,
-            np.uint8(IS_OTHER),
-            False,
-            True,
+            columns, rules, i, number, story, pairs.similarities[first], matched, np.uint8(IS_OTHER), False, True,
             verdicts,
-        )
+        )  # fmt: skip
     else:
         verdicts.statuses[i] = ORIGINAL
         columns.kept[row_at(columns, number)], columns.begun[row_at(columns, number)] = IS_KEPT, 0
@@ -362,8 +358,8 @@ def settle(columns, rules, number, late):
         end_oldest(columns, rules)
 
 
-@kernel("Columns, Arrivals, Verdicts, i64[], i64[]")
-def replay(columns, arrivals, decided, stories, numbers):
+@kernel("Columns, VerdictLimits, Arrivals, Verdicts, i64[], i64[]")
+def replay(columns, rules, arrivals, decided, stories, numbers):
     """Add the rows of arrivals that were decided before: a process that takes over decides as the last one would have.
 
     The arrivals are consecutive, and begin at or before the oldest row that counts. ``stories`` (``int64[n]``) has the
@@ -376,8 +372,9 @@ def replay(columns, arrivals, decided, stories, numbers):
         if arrivals.kinds[i] == REMOVAL or arrivals.kinds[i] == REFUSAL:
             continue
         number = append(
-            columns, arrivals.times[i], arrivals.contents[i], arrivals.ids[i], arrivals.places[i], arrivals.sizes[i]
-        )
+            columns, rules, arrivals.times[i], arrivals.contents[i], arrivals.ids[i], arrivals.places[i],
+            arrivals.sizes[i],
+        )  # fmt: skip
         numbers[i] = number
         at = row_at(columns, number)
         if decided.late[i]:

@@ -277,7 +277,8 @@ def restored_rows(rows: Columns, batch: Batch) -> tuple[Arrivals, Verdicts]:
     """Return rows of the log as arrivals, and what decisions read of what was decided of them; ``batch`` has their
     signed documents."""
     places, kinds = np.array(rows["place"]), np.full(batch.size, DOCUMENT, np.uint8)
-    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
+    hashes = id_hashes(batch.ids, batch.id_starts)
+    sizes = np.diff(batch.id_starts) + np.diff(batch.ragged_starts) + batch.fixed.shape[1]
     arrivals = Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
     found, flags = blank_verdicts(batch.size, REMOVED), np.array(rows["flags"])
     for field in MESSAGE_FIELDS:

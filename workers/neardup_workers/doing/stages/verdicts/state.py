@@ -382,7 +382,8 @@ def _numbers(rows: ArrivalRows, end: int) -> _Longs:
 
 def _arrivals(rows: ArrivalRows, numbers: _Longs) -> Arrivals:
     ids = id_hashes(rows.ids, rows.id_starts)
-    return Arrivals(numbers + _ZERO, rows.kinds, ids, rows.times, rows.contents, rows.sizes)
+    sizes = rows.sizes + np.diff(rows.id_starts)
+    return Arrivals(numbers + _ZERO, rows.kinds, ids, rows.times, rows.contents, sizes)
 
 
 def _inside(positions: _Longs, holes: list[Hole]) -> npt.NDArray[np.bool_]:
