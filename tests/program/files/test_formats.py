@@ -40,7 +40,7 @@ def test_what_looks_like_json_is_refused_or_named(neardup: Run, tmp_path: Path) 
     (tmp_path / "docs").write_text(json.dumps({"docs": ROWS}))
     (tmp_path / "other").write_text("".join(f"{line.replace('text', 'body')}\n" for line in LINES))
     done = neardup("run", ".")
-    assert b"1 file was read as one text each, and began like JSON: ./docs" in done.stderr
+    assert b"note: files that begin like JSON were read as one text each: 1, such as ./docs;" in done.stderr
     assert b"lines_other: 1" in done.stderr
 
 

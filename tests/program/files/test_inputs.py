@@ -102,8 +102,14 @@ def test_what_is_too_long_is_refused_with_the_bound(neardup: Run, tmp_path: Path
         ("a.jsonl", b'{"text": "caf\xe9"}', b"the line is not UTF-8: iconv -f cp1252 -t utf-8 FILE"),
         ("a.csv", b"id,text\n1,caf\xe9", b"the line is not UTF-8: --set table=encoding=cp1252 names"),
         ("a.txt", b"caf\xe9", b"the file is not UTF-8 text: iconv -f cp1252 -t utf-8 FILE"),
+        (
+            "a.txt",
+            b"one\ntwo\nthree",
+            b"note: a.txt is one text; jq -cR '{text: .}' a.txt makes a document of each line",
+        ),
+        ("a.jsonl", b"id;text", b"the line is not JSON: --input-format csv reads a table, and jq -cR '{text: .}' FILE"),
     ],
-    ids=["paths", "line", "table", "text"],
+    ids=["paths", "line", "table", "text", "lines of text", "a table"],
 )
 def test_the_first_refusal_says_what_helps(
     neardup: Run, tmp_path: Path, name: str, content: bytes, sentence: bytes

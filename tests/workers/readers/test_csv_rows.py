@@ -135,7 +135,8 @@ def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path
     refused = [line.partition(b": ")[::2] for line in done.stderr.splitlines() if line.startswith(b"people.csv")]
     assert [place for place, _ in refused] == [b"people.csv:%d" % line for line in (3, 4, 6, 9, 10, 11)]
     few, not_csv = FILE_REASONS["row_length"], FILE_REASONS["row_not_csv"]
-    assert [why.decode() for _, why in refused] == [few, few, REASONS["not_utf8"], not_csv, few, not_csv]
+    not_utf8 = REASONS["not_utf8"] + ": --set table=encoding=cp1252 names another encoding"
+    assert [why.decode() for _, why in refused] == [few, few, not_utf8, not_csv, few, not_csv]
     counted = json.loads((tmp_path / "summary").read_text())["refused_by_reason"]
     assert counted == {"row_length": 3, "row_not_csv": 2, "not_utf8": 1}
     assert (tmp_path / "rejects").read_bytes() == b"id,name,city\n" + b"\n".join(bad)

@@ -65,7 +65,7 @@ _SENTENCES = {**REASONS, **FILE_REASONS, **FEED_REASONS}
 _MISSING = {
     "no_text": "text", "no_tokens": "tokens", "no_vector": "vector", "no_id": "id", "no_key": "", "no_column": "",
 }  # fmt: skip
-_NOT_UTF8 = "not_utf8"
+_NOT_UTF8, _NOT_JSON = "not_utf8", "not_json"
 # Characters of those names in a report.
 _FIELDS_CHARACTERS = 300
 # Key of a summary -> its words.
@@ -300,11 +300,13 @@ def with_bound(entry: Entry, reason: str, settings: object) -> Entry:
 
 def _remedy(entry: Entry, reason: str) -> str:
     """Return what helps against a refusal, for the end of its sentence: the names in a line or in the header of a
-    table, and how to name one of them; how to read another encoding. Empty if nothing is known."""
+    table, and how to name one of them; how to read another encoding, or what is no JSON from its first line on."""
     if reason == _NOT_UTF8:
         if entry.header is not None:
             return ": --set table=encoding=cp1252 names another encoding"
         return ": iconv -f cp1252 -t utf-8 FILE converts one of Windows"
+    if reason == _NOT_JSON and entry.line == 1:
+        return ": --input-format csv reads a table, and jq -cR '{text: .}' FILE makes a document of each line of text"
     if reason not in _MISSING:
         return ""
     header = entry.header.row if entry.header is not None else b""

@@ -326,12 +326,14 @@ class Session:
         summary |= summary_of(counts, self.losses)
         self.report.print_summary(summary)
         self._warn_of_small_documents()
-        if files := self.reader.like_json:
-            number = "1 file was" if len(files) == 1 else f"{len(files):,} files were"
+        if files := self.reader.meant_as.get("json"):
             self.report.say(
-                f"note: {number} read as one text each, and began like JSON: {files[0]}{', ...' * (len(files) > 1)}; "
+                f"note: files that begin like JSON were read as one text each: {len(files):,}, such as {files[0]}; "
                 "--input-format says how to read them"
             )
+        if summary["documents"] == 1 and (files := self.reader.meant_as.get("lines")):
+            name = files[0]
+            self.report.say(f"note: {name} is one text; jq -cR '{{text: .}}' {name} makes a document of each line")
         if replaced := self.reader.replaced_characters:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note, count in self.reader.notes.items():

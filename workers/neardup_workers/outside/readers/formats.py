@@ -364,9 +364,13 @@ def choose(
     return _usable(chosen, fields)
 
 
-def is_like_json(chosen: Format, head: bytes) -> bool:
-    """Whether a content that is read as one text begins like JSON, so that it may have been meant otherwise."""
-    return chosen is FORMATS[DOCUMENTS] and head.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"\x1e")
+def meant_as(chosen: Format, head: bytes) -> str:
+    """Return what a content that is read as one text may be meant as: ``json`` if it begins like it, ``lines`` if it
+    has several, else nothing."""
+    if chosen is not FORMATS[DOCUMENTS]:
+        return ""
+    is_like_json = head.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"\x1e")
+    return "json" if is_like_json else "lines" * (head.count(b"\n") > 1)
 
 
 def resumes(path: str, input_format: str) -> bool:

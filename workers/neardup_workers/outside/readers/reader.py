@@ -45,8 +45,8 @@ from neardup_workers.outside.readers.formats import (
     Format,
     LineOptions,
     choose,
-    is_like_json,
     is_table,
+    meant_as,
     resumes,
 )
 from neardup_workers.outside.readers.json.pictures import with_picture
@@ -99,8 +99,8 @@ _Read = Entry | Rows | Pending[Entry]
 
 
 class EntryReader:
-    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters; ``like_json`` are the files
-    that were read as one text, though they begin like JSON.
+    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters; ``meant_as`` has files that
+    were read as one text and may be meant otherwise, by what.
 
     ``spill`` receives the parts of a line that is too long to hold, before the entry of its refusal. ``every_line``:
     blank lines and headers are entries too. ``records``: so are all records of archives, and entries have their bytes.
@@ -121,7 +121,7 @@ class EntryReader:
         self.fields = fields if self._html is None else fields._replace(text=self._html)
         self.stop = stop
         self.blank_lines = 0
-        self.like_json: list[str] = []
+        self.meant_as: dict[str, list[str]] = {}
         self.replaced_characters = 0  # of pages
         self.notes = Counter[str]()  # what is not read as it stands, and how often
         self.unread = UnreadTimes()
@@ -211,8 +211,8 @@ class EntryReader:
                 if isinstance(chosen, Reason):
                     yield Entry(source, 0, None, chosen, walked)
                 elif chosen.read is None:
-                    if is_like_json(chosen, head):
-                        self.like_json.append(source)
+                    if (meant := meant_as(chosen, head)) and (not walked or meant == "json"):
+                        self.meant_as.setdefault(meant, []).append(source)
                     empty = Entry(source, 0, None, Reason(""), walked, os.fsencode(path))
                     yield self._whole(path, empty, blocks, 0 if is_stream else files.size_of(file), chosen)
                 elif chosen.batches is not None:

@@ -17,12 +17,10 @@ from rich.table import Table
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.pairs.pipeline import Matcher
-from neardup.pairs.shards import stream_rows
 from neardup.pairs.signing import Signer
 from neardup.stories.sources.ledger import STORIES_MAX
 from neardup.stories.verdicts.records import STORY_BYTES
-from neardup.window.steps import step
+from neardup_workers.doing.session.table_bytes import table_bytes
 from neardup_workers.doing.stages.matching.cursors import SEEN_PART
 from neardup_workers.outside.display.printing import facts, print_found, table_of
 from neardup_workers.outside.options.running import SizeOptions
@@ -34,8 +32,6 @@ from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 _SEED = 25
 # Bytes of a document as JSON apart from its text and its id.
 _JSON_BYTES = 50
-# Rows of the table of a sample: enough to fill its pages, few enough for a second and a fraction of a gigabyte.
-_ROWS_MAX, _TABLE_BYTES = 100_000, 128 << 20
 # A process that uses more of a core falls behind when the load varies.
 CORE_MAX = 0.7
 # The greatest value of the setting ``window_documents``.
@@ -141,13 +137,7 @@ def sampled(settings: StreamSettings, text_bytes: int, id_bytes: int) -> tuple[f
     batch = Signer(settings).sign(documents).batch
     if not batch.size:
         raise ConfigError(f"text_bytes={text_bytes}: every text is refused as too short; give the bytes of real texts")
-    table, items = Matcher(settings).table, stream_rows(batch, settings).items
-    rows = min(_ROWS_MAX, int(_TABLE_BYTES / (len(batch.ragged) / batch.size + settings.plan.width)))
-    with step(table):
-        for _ in range(max(1, rows // batch.size)):
-            other = rng.integers(1 << 63, dtype=np.uint64)
-            table.probe_add(items._replace(keys=items.keys ^ other, contents=items.contents ^ other), probe=False)
-    return table.memory_bytes()[0] / table.documents, (len(batch.ids) + len(batch.ragged)) / batch.size
+    return table_bytes(settings, batch), (len(batch.ids) + len(batch.ragged)) / batch.size
 
 
 def size_of(settings: StreamSettings, load: Load) -> Sized:

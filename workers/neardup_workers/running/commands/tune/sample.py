@@ -17,6 +17,7 @@ from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.pairs.signing import Signer
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import recall_of
+from neardup_workers.doing.session.table_bytes import table_bytes
 from neardup_workers.doing.session.whole import whole
 from neardup_workers.outside.display.printing import facts, print_found, table_of
 from neardup_workers.outside.process.compiling import Compiling, say
@@ -50,7 +51,7 @@ def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -
     cost, keys = _cost(settings, documents)
     rows = [
         ("keys", f"{cost['keys']:,.1f}", "of a document, on average"),
-        ("memory", f"{cost['bytes']:,.0f} bytes", "of a document in the window, without its keys and its id"),
+        ("memory", f"{cost['bytes']:,.0f} bytes", "of a document in the window, with its keys and its id"),
         ("signing", f"{cost['microseconds']:,.1f} microseconds", "of a document on this machine, in one thread"),
     ]
     values |= cost
@@ -92,16 +93,16 @@ def summary(sample: SampleSummary, similarities: list[Similarity]) -> dict[str, 
 
 
 def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, float], npt.NDArray[np.int64]]:
-    """Return keys, bytes of evidence and microseconds of signing of a document, on average; and the keys of each."""
+    """Return keys, bytes in the window and microseconds of signing of a document, on average; and the keys of each."""
     signer = Signer(settings)
     signer.sign(documents[:2])  # compiles
     start = time.perf_counter()
     batch = signer.sign(documents).batch
     seconds = time.perf_counter() - start
     keys = SCHEMES[settings.scheme].keys(batch.evidence, settings.plan).counts_added
-    evidence = batch.fixed.size + batch.ragged.size
     count = max(batch.size, 1)
-    cost = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
+    held = table_bytes(settings, batch) if batch.size else 0.0
+    cost = {"keys": float(keys.sum()) / count, "bytes": held, "microseconds": 1e6 * seconds / count}
     return cost, keys
 
 
