@@ -1,7 +1,9 @@
 """Quotes of a few texts: the parts that each text shares with the ones before it, and which of them to show.
 
 The best parts come first. A part is left out if ``_LAYERS`` better ones cover half of it: a report of which forty
-copies exist is shown twice, not forty times. The depth of a part is how many of the texts before have it.
+copies exist is shown twice, not forty times. The depth of a part is how many of the texts before have it. A short part
+of some depth is a phrase: on a wire nearly all are names of bodies and sentences of forms. Pairs that share no more and
+less than half of the newer text are no part of a cover.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.document import REASONS, Document, Pair
+from neardup.documents.document import HALF, REASONS, Document, Pair
 from neardup.errors import ConfigError
 from neardup.pairs.explanations.given_texts import given_text
 from neardup.pairs.pair_rule import Matches
@@ -24,8 +26,8 @@ from neardup.schemes.kinds.parts import Part, PartPlan, parts_of
 _LAYERS = 2
 # The greatest value of the setting.
 _CHARACTERS_MAX = 1 << 28
-# Below this score and from this depth on, a part is a phrase: it says little of where a text comes from.
-_PHRASE_SCORE, _PHRASE_DEPTH = 28.0, 5
+# With fewer code points and from this depth on, a part is a phrase: it says little of where a text comes from.
+_PHRASE_LENGTH, _PHRASE_DEPTH = 250, 4
 
 
 class Quote(NamedTuple):
@@ -42,7 +44,7 @@ class Quote(NamedTuple):
     @property
     def is_phrase(self) -> bool:
         """Whether many texts have it and it is short: a name of an institution, a turn of phrase."""
-        return self.score < _PHRASE_SCORE and self.depth >= _PHRASE_DEPTH
+        return self.newer_span[1] - self.newer_span[0] < _PHRASE_LENGTH and self.depth >= _PHRASE_DEPTH
 
 
 def quotes(texts: Sequence[str], config: Config, names: Sequence[str] = ()) -> list[Quote]:
@@ -114,7 +116,8 @@ def covering_first(pairs: Sequence[Pair]) -> list[Pair]:
     """
     known = [(pair, relation) for pair in pairs if (relation := pair.relation) is not None]
     known.sort(key=lambda one: (-one[1].newer_fraction, -one[0].similarity))
-    laid = _cover([[span[2:] for span in relation.passages] for _, relation in known])
+    fractions = [relation.newer_fraction for _, relation in known]
+    laid = _cover([[span[2:] for span in relation.passages] for _, relation in known], fractions)
     return [pair for wanted in (True, False) for (pair, _), is_new in zip(known, laid, strict=True) if is_new is wanted]
 
 
@@ -136,14 +139,31 @@ def covered(matches: Matches, items: npt.NDArray[Any]) -> Matches:
     for rows in rows_of.values():
         if len(rows) > _LAYERS:
             rows.sort(key=lambda row: (-newer[row], -similarity[row], matches.older[row]))
-            cover[rows] = _cover([spans[starts[row] : starts[row + 1], 2:].tolist() for row in rows])
+            stretches = [spans[starts[row] : starts[row + 1], 2:].tolist() for row in rows]
+            cover[rows] = _cover(stretches, [newer[row] for row in rows])
     return matches._replace(cover=cover)
 
 
-def _cover(parts: Sequence[Sequence[Sequence[int]]]) -> list[bool]:
-    """Return which of the lists of stretches of a text are laid over it, the best ones first."""
-    layers = np.zeros(max((end for stretches in parts for _, end in stretches), default=0), np.uint8)
-    return [_laid(layers, stretches) for stretches in parts]
+def _cover(parts: Sequence[Sequence[Sequence[int]]], fractions: Sequence[float]) -> list[bool]:
+    """Return which of the lists of stretches of a text are laid over it, the best ones first; each has this fraction of
+    the text."""
+    length = max((end for stretches in parts for _, end in stretches), default=0)
+    layers, depths = np.zeros(length, np.uint8), np.zeros(length + 1, np.int32)
+    for begin, end in (stretch for stretches in parts for stretch in stretches):
+        depths[begin] += 1
+        depths[end] -= 1
+    is_deep = np.cumsum(depths) >= _PHRASE_DEPTH
+    return [
+        (fraction >= HALF or not _are_phrases(is_deep, stretches)) and _laid(layers, stretches)
+        for stretches, fraction in zip(parts, fractions, strict=True)
+    ]
+
+
+def _are_phrases(is_deep: npt.NDArray[np.bool_], stretches: Sequence[Sequence[int]]) -> bool:
+    """Return whether stretches are short together, and half of each is deep."""
+    return sum(end - begin for begin, end in stretches) < _PHRASE_LENGTH and all(
+        int(np.count_nonzero(is_deep[begin:end])) * 2 >= end - begin for begin, end in stretches
+    )
 
 
 def _laid(layers: npt.NDArray[np.uint8], stretches: Sequence[Sequence[int]]) -> bool:

@@ -6,16 +6,19 @@ import gzip
 import json
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.recall.passages import prose
 from command import Run
 
-from neardup import Config
+from neardup import Config, Document, Signer
 from neardup.errors import ConfigError
-from neardup.pairs.quotes import covering, quotes
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.pairs.quotes import covered, covering, quotes
 from neardup.schemes.kinds.parts import Part
 from neardup_workers.outside.options.judging import QuotesOptions
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -170,9 +173,27 @@ def test_lines_of_run_and_batch_mark_the_pairs_that_cover_a_text(neardup: Run, t
 
 
 def test_a_short_part_that_many_texts_have_is_a_phrase() -> None:
-    """Five texts before it have it."""
-    said = "the ministry of foreign affairs announced on Monday that"
+    """Four texts before it have it."""
+    said = "the ministry of foreign affairs announced on Monday that it would not say more"
     texts = [f"{n} {said} {n}{n}" for n in "abcdefg"]
     depths = {quote.newer: (quote.depth, quote.is_phrase) for quote in quotes(texts, SETTINGS)}
     assert depths[1] == (1, False)
-    assert depths[6] == (6, True)
+    assert depths[3] == (3, False)
+    assert depths[4] == (4, True)
+
+
+def test_phrases_cover_no_text_but_copies_do() -> None:
+    """A sentence of a form that four texts before have, and the copy of a text that is as short."""
+    rng = random.Random(46)
+    said = "the ministry of foreign affairs announced on Monday that it would not say more"
+    texts = [f"{prose(rng, 'az', 300)} {said} {prose(rng, 'az', 300)}" for _ in range(7)]
+    texts += [*[f"{said} today {n}" for n in "abcdef"], texts[0][:500]]
+    batch = Signer(SETTINGS).sign([Document(str(n), text) for n, text in enumerate(texts)]).batch
+    matches = match_step(Matcher(SETTINGS), batch)
+    marked = covered(
+        matches, np.array([max(int(a), int(b)) for a, b in zip(matches.older, matches.newer, strict=True)])
+    )
+    assert marked.cover is not None
+    found = Counter(name for name, is_shown in zip(marked.newer, marked.cover.tolist(), strict=True) if is_shown)
+    assert [found[str(n)] for n in range(1, 7)] == [1, 2, 2, 0, 0, 0]
+    assert [found[str(n)] for n in range(7, 14)] == [2, 2, 2, 2, 2, 2, 1]

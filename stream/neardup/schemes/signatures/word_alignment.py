@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner, kernel
-from neardup.schemes.signatures.word_extension import CODES, QUARTERS, ROW, around, is_run, is_varied
+from neardup.schemes.signatures.word_extension import CODES, QUARTERS, ROW, around, is_quote, is_run
 from neardup.schemes.signatures.word_seeds import seed_end, seed_hash
 from neardup.schemes.signatures.word_units import (
     LISTED_WORDS,
@@ -225,7 +225,7 @@ def _parts(newer, older, pair, score_min, scratch, ends, parts, at):
             left -= rows
             if score >= score_min and score > best:
                 begins, ends = (i - ei, j - ej), (end + di, j + end - i + dj)
-                if is_varied(sides, begins, ends, score, score_min, scratch.words) or is_run(sides, i, end, j, room):
+                if is_quote(sides, begins, ends, score, score_min, scratch.words) or is_run(sides, i, end, j, room):
                     best = score
                     parts[at, PAIR], parts[at, SCORE] = pair, score
                     parts[at, NEWER_BEGIN], parts[at, OLDER_BEGIN] = begins
