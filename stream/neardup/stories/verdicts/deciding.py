@@ -1,4 +1,5 @@
-"""The kernels of decisions: ``rule.decide`` over a state at an address, alone or in the call that finds the pairs."""
+"""The kernels of decisions: ``rule.decide`` over a state at an address, alone or in the call that finds the pairs; and
+those that look at all rows, between steps."""
 
 from __future__ import annotations
 
