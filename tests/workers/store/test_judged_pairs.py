@@ -26,6 +26,9 @@ def test_later_copies_of_a_document_that_was_taken_apart_follow_it(settings, tmp
         assert (said["id"], said["cluster"] != first) == ("b", True)
         assert story(world, "b") == (said["cluster"], "original")
         assert world.check("b2", OTHER)["cluster"] == said["cluster"]
+        judged = world.ask("GET", "/v1/why?a=b&b=a").json()["judged"]
+        assert (judged["did"], judged["who"], judged["time"] > 1e9) == ("apart", "anyone", True)
+        assert world.ask("GET", "/v1/why?a=b&b=b2").json()["judged"] is None
         assert world.check("a2", TEXT)["cluster"] == first
     with world_in(tmp_path, keep_texts=True, **settings) as world:
         assert world.check("b3", OTHER)["cluster"] == world.check("b4", f"{OTHER} More.")["cluster"] == said["cluster"]

@@ -237,6 +237,10 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
         [answer] = await writer.call(lambda keeper: keeper.probe([a]))
         return refused(service, answer.refused, a.text)
     values = explanation._asdict() | {"sentence": EXPLANATIONS[explanation.reason]}
+    if request.method == "GET":
+        pair = extra.audit.pair_of(list(ids.values()), collection)
+        judged = await run_in_threadpool(service.reader.ask, extra.audit.last_said, pair)
+        values["judged"] = None if judged is None else dict(zip(("did", "time", "who"), judged, strict=True))
     if explanation.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(explanation.similarity, SIMILARITY_DIGITS)
     if explanation.by_signal is not None:

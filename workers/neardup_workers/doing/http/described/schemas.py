@@ -209,6 +209,11 @@ _EXPLANATION: dict[str, Schema] = {
     "shared": record(_SHARED),
     "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),
     "novelty": _NOVELTY,
+    "judged": _with(
+        record({"did": {"enum": ["together", "apart"]}, "time": _SECONDS, "who": _text()})
+        | {"type": ["object", "null"]},
+        "Of two ids: what a person said last of them, which holds whatever the reason says.",
+    ),
 }
 _ANSWER: dict[str, Schema] = {
     "id": _text(),

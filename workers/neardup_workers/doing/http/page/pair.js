@@ -2,7 +2,7 @@
 
 import { get, post } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, failed, idNode, notice, percent, score, shownId, shownLetters, toArticle } from './dom.js';
+import { chance, count, el, failed, idNode, moment, notice, percent, score, shownId, shownLetters, toArticle } from './dom.js';
 import { marks } from './marks.js';
 
 // Characters of passages that are shown at first, and that a press on the button adds.
@@ -68,6 +68,7 @@ export function explained(why, settings) {
     : why.reason === 'decided' ? 'They are near: the decision compared the two directly.'
     : why.reason === 'version' ? 'They are of one story: the decision compared another version of the first one.' : `They are no pair: ${why.sentence}.`;
   const parts = [el('p', { class: `verdict ${is ? 'is' : 'not'}` }, sentence, about)];
+  if (why.judged) parts.push(el('p', { class: 'judged' }, `They tell ${why.judged.did === 'apart' ? 'two stories' : 'one story'}: ${why.judged.who === 'anyone' ? 'a person' : why.judged.who} said so, `, moment(why.judged.time), '. That holds.'));
   if (why.similarity !== null && why.similarity !== undefined) {
     const fact = (name, value, line) => el('div', {}, el('dt', {}, name), el('dd', {}, value, line ? el('small', {}, line) : null));
     const known = why.pair_probability !== null && why.pair_probability !== undefined;
