@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
+import sqlite3
 import ssl
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from ledger_process import kill_at_random as kill_the_ledger_at_random
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
+from neardup_workers.doing.http import server
 from neardup_workers.doing.http.server import bound, serve
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
@@ -143,6 +145,16 @@ def test_a_start_without_a_usable_certificate_opens_no_window(tmp_path):
     with pytest.raises(Failure, match="cannot use the certificate"):
         serve(ServeSettings(port=0, tls=(str(tmp_path / "missing.pem"),)), str(tmp_path / "window"))
     assert not (tmp_path / "window").exists()
+
+
+def test_a_start_whose_address_another_process_takes_meanwhile_is_not_noted(tmp_path, monkeypatch):
+    """Its settings were never in force."""
+    with bound("127.0.0.1", 0) as other:
+        monkeypatch.setattr(server, "warm", lambda config: other.listen())  # while the window opens
+        with pytest.raises(Failure, match="cannot listen on"):
+            serve(ServeSettings(port=other.getsockname()[1]), str(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "window.sqlite")) as window:
+        assert window.execute("SELECT count(*) FROM audited").fetchone() == (0,)
 
 
 @pytest.mark.processes

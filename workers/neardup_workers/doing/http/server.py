@@ -83,7 +83,8 @@ class Running(NamedTuple):
     """A service behind an address: the application, its events, and how it stops.
 
     ``stop`` finishes waiting work and ends the threads. ``error`` returns why a thread has ended, if one has.
-    ``refused`` is called with the status and the client of a request that does not reach the application.
+    ``refused`` is called with the status and the client of a request that does not reach the application, ``begun``
+    once the address is open, before the first request.
     """
 
     app: Starlette
@@ -91,6 +92,7 @@ class Running(NamedTuple):
     stop: Callable[[], None]
     error: Callable[[], BaseException | None]
     refused: Callable[[int, str], None]
+    begun: Callable[[], object] = lambda: None
 
 
 # Starts a service; the argument is what to call, from any thread, when it can no longer work.
@@ -131,11 +133,14 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
             sources_max=settings.sources_max, canaries_every=LIMITS.canaries_every,
             canaries_allowance=Allowance(LIMITS.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
-        with suppress(StoreFull), log.transaction():
-            log.keep_clock(now.kept if by_arrival else "")
-            audit.start(log.writer, now(), settings.model_dump(mode="json", exclude={"token", "webhook_secret"}))
+
+        def noted(keeper: Keeper) -> None:
+            with suppress(StoreFull), log.transaction():
+                log.keep_clock(now.kept if by_arrival else "")
+                audit.start(log.writer, now(), settings.model_dump(mode="json", exclude={"token", "webhook_secret"}))
+
         give_back()  # a restart reads the window in parts that come and go
-        start = partial(started, settings, keeper, now=now, hook=hook)
+        start = partial(started, settings, keeper, now=now, hook=hook, noted=noted)
         return asyncio.run(run(settings, address, tokens, start))
     finally:
         log.close()
@@ -149,15 +154,15 @@ def started(
     now: ArrivalClock,
     hook: Hook | None = None,
     limits: ServeLimits = LIMITS,
+    noted: Callable[[Keeper], None] = lambda keeper: None,
 ) -> Running:
-    """Start the service of a window. ``hook`` gets the events of stories, ``now`` is its clock."""
+    """Start the service of a window: its clock is ``now``, ``hook`` gets events, ``noted`` notes an open address."""
     reader = StoreReader(keeper.log.path, separate=settings.separate)
     observer = Metrics(SERVE, {"role": SERVE})
-    last = keeper.log.meta()["places"] - 1
     recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)
     figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now, recall.values)
     events = Events(
-        reader.after, last, limits.event_readers_max, figures, reader.previews,
+        reader.after, keeper.log.meta()["places"] - 1, limits.event_readers_max, figures, reader.previews,
         lambda: observer.count("service_event_readers_slow"),
     )  # fmt: skip
     figures.muted |= reader.ask(desk.muted)
@@ -185,8 +190,7 @@ def started(
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
         recall.measure()
-        with suppress(Busy, Broken):
-            writer.call(Keeper.count_sources).result()
+        _do(writer, Keeper.count_sources)
         measure_sources(observer, reader, now())
         measure_outbox(reader, observer, now())
 
@@ -201,7 +205,14 @@ def started(
     )  # fmt: skip
     app = application(service, window_requests(writer))
     keeper.log.check_rest(on_broken)
-    return Running(app, events, stop, lambda: writer.error or keeper.log.damage, degrading.refused)
+    begun = partial(_do, writer, noted)
+    return Running(app, events, stop, lambda: writer.error or keeper.log.damage, degrading.refused, begun)
+
+
+def _do(writer: Writer, function: Callable[[Keeper], object]) -> None:
+    """Call a function with the keeper, if the writer takes work."""
+    with suppress(Busy, Broken):
+        writer.call(function).result()
 
 
 async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | None, start: Start) -> Exit:
@@ -246,7 +257,7 @@ async def run(settings: ServeSettings, address: socket.socket, tokens: Tokens | 
 
     watching = asyncio.create_task(watch())
     try:
-        _listen(settings, address)
+        await asyncio.to_thread(_listen, settings, address, running.begun)
         await server.serve([address])
     finally:
         watching.cancel()
@@ -315,12 +326,13 @@ def _not_free(host: str, port: int, error: OSError) -> Failure:
     return Failure(Exit.USAGE, f"cannot listen on {where}: {error}; choose another {other}--host")
 
 
-def _listen(settings: ServeSettings, address: socket.socket) -> None:
-    """Open the port, and say where it is."""
+def _listen(settings: ServeSettings, address: socket.socket, begun: Callable[[], object]) -> None:
+    """Open the port, note the start, and say where it is."""
     try:
         address.listen(_BACKLOG)
     except OSError as error:
         raise _not_free(settings.host, settings.port, error) from None
+    begun()
     if is_socket(settings.host):
         say(f"serving on {settings.host}")
         return
