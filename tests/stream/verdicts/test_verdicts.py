@@ -390,4 +390,5 @@ def test_a_removal_finds_the_stories_that_its_id_has_updated_among_many():
         places += len(events)
     decisions.begin()
     run(decisions, [Event(1_500, 0, None), Event(3_006, 0, None), Event(77_777, 0, None)], places)
-    assert sorted(decisions.pending().ended.tolist()) == [1, 500]
+    changes = decisions.pending()
+    assert (sorted(changes.dropped_places.tolist()), changes.ended.tolist()) == ([900 + 500, 1_806], [])

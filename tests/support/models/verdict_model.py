@@ -136,14 +136,16 @@ class VerdictModel:
         return decision
 
     def _remove(self, id_: int) -> None:
-        """Stories that the id has updated end; those that it began go on with their next member."""
+        """Stories of others go on without what the id has added; those that it began with their next member."""
         for row in self.rows.values():
             row.removed |= row.id == id_
-            if row.id == id_ and self.novel and row.story is not None and row.matched == row.place:
-                row.story.ended |= self.is_live(row) and row.story.members > 1 and row.story.id != id_
+            is_update = row.id == id_ and row.story is not None and row.matched == row.place and row.story.id != id_
+            if is_update and self.is_live(row) and row.story is not None:
+                row.story.handed_over = True
         for story in self.stories:
-            is_updated = self.novel and any(content.id == id_ for content in story.contents)
-            story.ended |= is_updated and story.members > 1 and story.id != id_
+            if story.id != id_ and any(content.id == id_ for content in story.contents):
+                story.contents = [content for content in story.contents if content.id != id_]
+                story.handed_over = True
             if story.id == id_:
                 members = [row for row in self.rows.values() if row.story is story and not row.removed]
                 heir = next(filter(self.is_live, members), None) if self._lives(story) else None

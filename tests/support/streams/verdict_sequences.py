@@ -117,9 +117,9 @@ NEW_SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
         [A("a", "r", 0), A("b", "l", 1), A("b", "l", 2)],
         "original 0, update 0, unchanged 0",
     ),
-    "a removal ends the stories that the id has updated": (
-        [A("a", "r", 0), A("b", "l", 1), A("b", None), A("c", "l", 2), A("d", "r", 3)],
-        "original 0, update 0, original 2 related 0, original 3 related 0",
+    "a story goes on without an update that is removed, whose copy is an update again": (
+        [A("a", "r", 0), A("b", "l", 1), A("e", "l", 1), A("b", None), A("c", "l", 2), A("d", "r", 3), A("f", "m", 4)],
+        "original 0, update 0, duplicate 0, update 0, duplicate 0, duplicate 0",
     ),
     "a removal of what only repeated a story ends nothing": (
         [A("a", "r", 0), A("b", "l", 1), A("c", "m", 2), A("c", None), A("d", "m", 3)],

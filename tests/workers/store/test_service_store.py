@@ -10,6 +10,7 @@ import pytest
 from cases import CASES
 from quick_parameters import quick_first
 from service_world import NOW, TEXT, edited, opened
+from verdict_sequences import TEXTS
 
 from neardup import Document
 from neardup.stories.sources.ledger import Ledger
@@ -96,6 +97,31 @@ def test_a_removed_original_hands_its_story_over_also_after_a_restart(tmp_path):
         answers.append((answer.verdict["status"], answer.verdict["duplicate_of"], answer.verdict["cluster"]))
     assert answers == [("duplicate", "b", 0), ("duplicate", "c", 0)]
     assert reader.document(b"c")[0]["duplicate_of"] is None
+    closed(keeper)
+
+
+@pytest.mark.parametrize("copies", [1, 6])
+def test_a_story_goes_on_without_a_removed_update_also_after_a_restart(copies, tmp_path):
+    """Copies of its original, which is still there or has left the window, are duplicates; one of the update is an
+    update again, of which nothing is kept."""
+    settings = ServeSettings(novelty="words", verify="exact", threshold=0.45, window_documents=4)
+    keeper = opened(tmp_path, settings)
+
+    def status(name, text):
+        [answer] = keeper.check([Document(name, text, NOW)])
+        return answer.verdict["status"], answer.verdict["cluster"]
+
+    assert [status("a", TEXTS["r"]), status("b", TEXTS["l"])] == [("original", 0), ("update", 0)]
+    assert {status(f"c{n}", TEXTS["r"]) for n in range(copies)} == {("duplicate", 0)}
+    assert keeper.remove("b") == 1
+    [kept] = keeper.log.writer.execute("SELECT count(*) FROM contents WHERE place = 1").fetchone()
+    assert (kept, keeper.remove("b")) == (0, 0)
+    for name in "de":
+        assert status(name, TEXTS["r"]) == ("duplicate", 0)
+        assert status(f"{name}2", f"{TEXTS['r']} once more") == ("duplicate", 0)
+        closed(keeper)
+        keeper = opened(tmp_path, settings)
+    assert status("f", TEXTS["l"]) == ("update", 0)
     closed(keeper)
 
 

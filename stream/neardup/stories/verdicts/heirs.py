@@ -3,7 +3,8 @@
 The *heir* is the first row of the story, in order of arrival, that counts and is not removed. Its id then owns the
 story, as if it had begun it. The contents of the removed id leave, and those before the heir, whose rows have left the
 window; the content of the heir becomes the first one, with the mark of its id. So the first mark says of a story that
-it was handed over, also after a restart. Without an heir the story ends.
+it was handed over, also after a restart. Without an heir the story ends. A story that loses an update of another id
+counts as handed over to its own original (``stories.leave``).
 
 Rows keep what was decided of them. In a story that was handed over this may name a content that has left: then it says
 nothing any longer, and the document is compared with the contents of now (``standing``).

@@ -20,7 +20,7 @@ To a document of an old set (``REFERENCE``), 2 and 3 do not apply.
 In 2 and 3 the document is an ``UPDATE`` if its id began the story, or if it says something new to it: it is kept, and X
 becomes a content of the story. Otherwise it is a ``DUPLICATE``.
 
-The content that a story had in 1 or 2 may have left it with its first document (``heirs``): then 3 decides.
+The content that a story had in 1 or 2 may have left it with a removed document (``heirs``): then 3 decides.
 
 A person may say which story a document tells (``judge``): that decides, and its content is one of the story's.
 
@@ -70,11 +70,10 @@ from neardup.stories.verdicts.row_columns import (
 from neardup.stories.verdicts.stories import (
     content_place,
     end_oldest,
-    end_stories_updated_by,
     id_of,
     is_open,
     join,
-    leave,
+    leave_stories,
     lives,
     place_of,
     single_of,
@@ -209,10 +208,7 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first, end):
         comparing.against[i] = NO_ROW
         if arrivals.kinds[i] == REMOVAL:
             verdicts.statuses[i] = REMOVED
-            if rules.novel:
-                end_stories_updated_by(columns, rules, arrivals.ids[i])
-            remove(columns, arrivals.ids[i])
-            hand_over(columns, rules, arrivals.ids[i])
+            take_out(columns, rules, arrivals.ids[i])
         elif arrivals.kinds[i] == REFUSAL:
             verdicts.statuses[i] = REFUSED
         elif arrivals.kinds[i] == JUDGED:
@@ -285,6 +281,14 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
 
 
 @inner
+def take_out(columns, rules, id_):
+    """Remove an id: the stories that it has updated go on without it, and those that it began with their heirs."""
+    leave_stories(columns, rules, id_)
+    remove(columns, id_)
+    hand_over(columns, rules, id_)
+
+
+@inner
 def judge(columns, rules, arrivals, i, pairs, verdicts):
     """Decide a document as a person says: it tells the story of its pair, without one a story of its own. The versions
     of its id before are removed, and leave their stories."""
@@ -292,9 +296,7 @@ def judge(columns, rules, arrivals, i, pairs, verdicts):
     document = undecided(columns, rules, arrivals, pairs, i)
     if document.version != NONE:
         verdicts.previous[i] = columns.places[row_at(columns, document.version)]
-        leave(columns, story_of(columns, document.version), id_)
-    remove(columns, id_)
-    hand_over(columns, rules, id_)
+    take_out(columns, rules, id_)
     story = np.int64(NONE) if first == document.pairs_end else story_of(columns, pairs.numbers[first])
     number = append(columns, rules, document.time, arrivals.contents[i], id_, arrivals.places[i], arrivals.sizes[i])
     if lives(columns, rules, story):

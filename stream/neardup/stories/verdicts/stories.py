@@ -230,20 +230,6 @@ def drop_content(columns, story, gone):
     record[CONTENTS] = count
 
 
-@inner
-def leave(columns, story, id_):
-    """Take the contents that an id has added to a story out of it."""
-    if story < 0:
-        return
-    touch(columns, story)
-    mark, k = mark_of(id_), np.int64(1)
-    while k < columns.story.records[story, CONTENTS]:
-        if columns.story.records[story, HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
-            drop_content(columns, story, k)
-        else:
-            k += 1
-
-
 @inlined
 def add_content(columns, story, at, number, by_content, lasting):
     """Make the content of a row one of its story's: the newest, unless it is the first, or a story's contents are
@@ -308,26 +294,44 @@ def end(columns, story):
 
 
 @inner
-def end_stories_updated_by(columns, rules, id_):
-    """End the stories of others that an id has updated: those of its rows that count, and those that have a content of
-    it."""
+def leave(columns, story, id_):
+    """Take the contents that an id has added to a story of another id out of it. What was decided by them says nothing
+    any longer, so the first content gets the mark of its owner: as if the story was handed over to it (``heirs``)."""
+    record, mark, k = columns.story.records[story], mark_of(id_), np.int64(1)
+    if record[HAS_ENDED]:
+        return
+    touch(columns, story)
+    while k < record[CONTENTS]:
+        if record[HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
+            drop_content(columns, story, k)
+        else:
+            k += 1
+    if record[HEAD + CONTENT_BYTES] <= BYTES_MASK:
+        record[HEAD + CONTENT_BYTES] |= mark_of(np.uint64(record[ID]))
+
+
+@inner
+def leave_stories(columns, rules, id_):
+    """Take an id out of the stories of others that it has updated: those of its rows that count, and those that have a
+    content of it."""
     number = newest(columns.id_map, columns.ids, columns, id_)
     while number != NONE:
         at = row_at(columns, number)
         is_kept = columns.kept[at] == IS_KEPT and columns.matched[at] == columns.places[at]
         story = story_of(columns, number)
         if is_kept and story >= 0 and id_of(columns, story) != id_ and in_state(columns, rules, number):
-            end(columns, story)
+            leave(columns, story, id_)
         number = version_before(columns, number)
     mark, entries = mark_of(id_), columns.story.mark_map
     slot = slot_of(columns, mark)
     while entries[slot] != 0:
         story = np.int64(entries[slot]) - 1
         record = columns.story.records[story]
-        is_of_another = record[MEMBERS] > 0 and np.uint64(record[ID]) != id_
-        for k in range(record[CONTENTS] if is_of_another else 0):
-            if record[HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
-                end(columns, story)
+        has_content = False
+        for k in range(record[CONTENTS] if record[MEMBERS] > 0 and np.uint64(record[ID]) != id_ else 0):
+            has_content |= record[HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark
+        if has_content:
+            leave(columns, story, id_)
         slot = (slot + 1) & (len(entries) - 1)
 
 

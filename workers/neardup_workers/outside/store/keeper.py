@@ -162,7 +162,8 @@ class Keeper:
             self._decider.remove(id_bytes)
             changes = self._decider.story_changes()
             self._announced.removed(self.log.writer, id_bytes, changes.ended, changes.ids)
-            count = self.log.erase(id_bytes) or len(changes.ended) + len(changes.ids)
+            left = len(changes.ended) + len(changes.ids) or len(changes.dropped)
+            count = self.log.erase(id_bytes) or left
             if noted is not None and (count or block):
                 what = {"id_sha256": audit.hash_of(id_), "collection": collection, "removed": count, "blocked": block}
                 audit.add(self.log.writer, noted.time, noted.who, "remove", what, noted.why)

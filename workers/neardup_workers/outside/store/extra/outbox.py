@@ -110,7 +110,7 @@ class Outbox:
 
     def removed(self, writer: sqlite3.Connection, id_: bytes, ended: Iterable[int], handed_over: Iterable[int]) -> None:
         """Store the events of a removal, in its open transaction, before the rows of the id are erased. ``ended`` are
-        stories that the id began or updated, if they have several members; a story whose first version is in the window
+        stories that the id began, if they have several members; a story whose first version is in the window
         ends, too, unless it is one of ``handed_over``, which go on with another original.
         """
         writer.execute("DELETE FROM outbox WHERE document = ? AND kind != ?", (id_, REMOVED))
