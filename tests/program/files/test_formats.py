@@ -114,3 +114,12 @@ main()
     done = python("-c", code)
     assert pairs_of(done.stdout) == PAIR, done.stderr
     assert b"reader_failed: 1" in done.stderr
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_table_without_a_name_is_known_by_its_header(neardup: Run, delimiter: str) -> None:
+    """On standard input each row of a table with semicolons was no JSON."""
+    rows = (("nr", "text", "time"), ("7", "The ferry leaves at seven, as always.", "soon"), ("8", "A reply", "later"))
+    table = "".join(delimiter.join(f'"{cell}"' for cell in row) + "\n" for row in rows)
+    done = neardup("run", stdin=table.encode())
+    assert (done.returncode, b"documents: 2\n" in done.stderr) == (0, True)
