@@ -65,7 +65,8 @@ class NestedSteps:
         if self._open:
             self._open += 1
             return
-        self.finish()
+        if self._unfinished is not None:
+            self.finish()
         self._begin()
         self._open, self._unfinished = 1, None
 
@@ -75,7 +76,8 @@ class NestedSteps:
             self._open -= 1
             return
         self._open, self._unfinished = 0, self._keep
-        self.finish()
+        self._keep()
+        self._unfinished = None
 
     def undo(self) -> None:
         """Close the step that was opened last; after an exception in ``begin`` or ``commit``, finish that."""

@@ -42,7 +42,6 @@ from neardup.stories.verdicts.kept import (
     with_rows,
 )
 from neardup.stories.verdicts.leads import NO_ROW
-from neardup.stories.verdicts.records import NO_CHANGES
 from neardup.stories.verdicts.row_columns import NONE, NOTHING_FOUND, Found, Pairs
 from neardup.stories.verdicts.rule import DOCUMENT, IS_KEPT_STATUS, JUDGED, REMOVAL, Arrivals
 from neardup.window import NO_TIME
@@ -89,11 +88,11 @@ class Decider(NestedSteps):
         decisions.begin()
 
     def _keep(self) -> None:
-        decisions = self.decisions
+        decisions, table = self.decisions, self._matcher.table
         decisions.commit()
-        if decisions.changes is not NO_CHANGES or self._matcher.table.oldest or decisions.first:
+        if decisions.changed or table.oldest or decisions.first:
             self._follow()
-        self._matcher.table.commit()
+        table.commit()
 
     def _drop(self) -> None:
         self._places, self._first_slot = self._before
@@ -102,9 +101,10 @@ class Decider(NestedSteps):
 
     def settle(self) -> None:
         """Also finish a step of the table alone."""
-        super().settle()
-        if (table := self._matcher.table).is_open:
-            table.undo()
+        if self._open or self._unfinished is not None:
+            super().settle()
+        if self._matcher.table.is_open:
+            self._matcher.table.undo()
 
     def decide(self, documents: Sequence[Document], signed: Signed, *, reference: bool = False) -> list[Verdict]:
         """Match and decide documents.
@@ -159,9 +159,10 @@ class Decider(NestedSteps):
         relations: list[Relations] = []
         ids: list[str] = []
         verdicts = new_verdicts(count) if verdicts is None else verdicts
-        offset, new, decisions.more = self._offset(), NOTHING_NEW, 0
+        new, decisions.more = NOTHING_NEW, 0
         try:
             self.begin()
+            offset = self._offset()
             self._decide(accepted, signed, verdicts, offset, relations, seen, references, named)
             if decisions.more:
                 ids = self._original_ids(verdicts)
@@ -197,12 +198,12 @@ class Decider(NestedSteps):
         Returns:
             Its verdict: an update of that story, or an original, also if that story has ended.
         """
-        self._offset()
-        row = NONE if place is None else place - self._places + self.decisions.end
-        found = Found(np.zeros(1, np.int64), np.array([row]), np.array([similarity], np.float32))
-        arrivals = rule.arrival_of(batch, self._places, JUDGED)
 
         def judged() -> Verdicts:
+            self._offset()
+            row = NONE if place is None else place - self._places + self.decisions.end
+            found = Found(np.zeros(1, np.int64), np.array([row]), np.array([similarity], np.float32))
+            arrivals = rule.arrival_of(batch, self._places, JUDGED)
             self._matcher.remove(batch.ids.tobytes())
             self._matcher.match(batch, probe=False)
             self._places += 1
@@ -230,7 +231,7 @@ class Decider(NestedSteps):
         resumed = saved.decode(parts)
         self.decisions.resume(resumed)
         held, width = resumed.held, self._matcher.config.plan.width
-        self._holdings.resume(held.evidence(width), held.names(), resumed.records)
+        self._holdings.resume(held.evidence(width), held.names())
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
@@ -249,18 +250,21 @@ class Decider(NestedSteps):
         there = in_table(kept.records, arrivals.contents[arrivals.kinds == DOCUMENT])
         evidence = {place - offset: part for place, part in kept.evidence.items() if place not in there}
         names = {place: id_ for place, id_ in kept.ids.items() if place not in there}
-        self._holdings.resume(evidence, names, kept.records)
+        self._holdings.resume(evidence, names)
         self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
         self._follow()
 
     def _follow(self) -> None:
         """Hold what stories need of the rows that leave the table at the end of the step, or the decisions."""
-        if self._first_slot is not None:
-            changes, oldest = self.decisions.changes, self._matcher.table.oldest - self._first_slot
-            first = max(self.decisions.first, oldest)
-            if changes is not NO_CHANGES or first > self._holdings.first:
-                self._holdings.leave(changes, first, self._evidence, self._ids)
+        if self._first_slot is None:
+            return
+        decisions, held = self.decisions, self._holdings
+        first = max(decisions.first, self._matcher.table.oldest - self._first_slot, held.first)
+        if first > held.first or (decisions.changed and (held.evidence or held.names)):
+            rows, stories = decisions.contents_between(held.first, first)
+            held.leave(decisions.pending(with_records=False), rows, stories, self._evidence, self._ids)
+            held.first = first
 
     def story_changes(self) -> KeptStories:
         """Return what the open step has changed so far of the stories, by place, for a log that keeps them."""
@@ -269,8 +273,7 @@ class Decider(NestedSteps):
         return kept._replace(records=with_places(kept.records, decisions.first, self._places - decisions.end))
 
     def _offset(self) -> int:
-        """What to add to a row number to get the slot."""
-        self.finish()
+        """What to add to a row number to get the slot; in a step."""
         end, first = self._matcher.table.slot_end, self._first_slot
         if first is None:
             self._first_slot = first = end

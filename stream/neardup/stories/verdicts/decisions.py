@@ -89,7 +89,6 @@ class Decisions:
         self._is_open, self._before = False, self._columns.state.copy()
         self._room = self.changed = 0  # for so many rows there is room for certain; records that the step has changed
         self.first = self.end = self.more = 0
-        self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
 
     @property
     def ignored(self) -> int:
@@ -258,15 +257,21 @@ class Decisions:
         """The greatest event time decided, in microseconds, or ``NO_TIME``."""
         return int(self._columns.state[STREAM_TIME])
 
-    def pending(self) -> records.Changes:
-        """Return what the open step has changed so far."""
-        return records.NO_CHANGES if self._before[END] == NONE else records.changes(self._columns)
+    def pending(self, *, with_records: bool = True) -> records.Changes:
+        """Return what the open step has changed of stories so far, or the last one that was committed; if asked for
+        with the records."""
+        return records.changes(self._columns, with_records=with_records) if self.changed else records.NO_CHANGES
+
+    def contents_between(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """Return the rows from ``first`` to ``end`` whose contents stories have, and the place of the story of which
+        each is the first one, else ``NONE``, ``int64[2, m]``. They may have left with the last step."""
+        out = np.empty((2, end - first), np.int64)
+        return out[:, : records.with_contents(self._columns, first, end, out)]
 
     def commit(self) -> None:
         """Close the step, drop the rows that have left the window, and collect the stories that have ended; a call
         goes on where an exception interrupted one."""
         if self._is_open:
-            self.changes = records.changes(self._columns, with_records=False) if self.changed else records.NO_CHANGES
             self._is_open = False
         state = self._columns.state
         if (counted := state.item(COUNTED)) > self.first:

@@ -31,7 +31,6 @@ from neardup.stories.verdicts.records import (
     RECORD_FIELDS,
     Changes,
     contents_in,
-    rows_of_contents,
 )
 from neardup.stories.verdicts.row_columns import GONE, NONE
 
@@ -95,37 +94,24 @@ class TableHoldings(Holdings):
 
     def __init__(self) -> None:
         super().__init__()
-        self._in_table: dict[int, int] = {}  # row of a content: place of the story whose first one it is, or NONE
         self.first = 0  # the first row that has not left the table
 
-    def leave(self, changes: Changes, first: int, evidence: _Evidence, ids: _Ids) -> None:
+    def leave(self, changes: Changes, rows: _Longs, stories: _Longs, evidence: _Evidence, ids: _Ids) -> None:
         """Follow a step, and copy what leaves the table with it; after an exception it can be called again.
 
         Args:
             changes: what the step changed.
-            first: the first row that does not leave.
+            rows: of contents of stories, which leave.
+            stories: the place of the story of which each is the first content, ``NONE`` for none.
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        in_table, has_less = self._in_table, len(changes.dropped) or len(changes.ended)
-        if has_less:
-            for row in changes.dropped.tolist():
-                in_table.pop(row, None)
-        if len(changes.added):
-            in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
-        leaving = [row for row in range(self.first, first) if row in in_table] if first > self.first else ()
-        parts: dict[int, bytes] = {}
-        names: dict[int, str] = {}
-        if leaving:
-            rows, stories = np.array(leaving), np.array([in_table[row] for row in leaving])
-            begins = stories != NONE
-            parts = dict(zip(leaving, evidence(rows), strict=True))
-            names = dict(zip(stories[begins].tolist(), ids(rows[begins]), strict=True))
-        if has_less or leaving:
-            self.follow(changes, parts, names)
-        for row in leaving:
-            in_table.pop(row, None)
-        self.first = first if first > self.first else self.first
+        leaves = np.array([row not in self.evidence for row in rows.tolist()], np.bool_)
+        rows, stories = rows[leaves], stories[leaves]
+        begins = stories != NONE
+        parts = dict(zip(rows.tolist(), evidence(rows), strict=True)) if len(rows) else {}
+        names = dict(zip(stories[begins].tolist(), ids(rows[begins]), strict=True)) if len(rows) else {}
+        self.follow(changes, parts, names)
 
     def original_ids(self, originals: _Longs, clusters: _Longs, ids: _Ids) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order. ``originals`` are their rows, ``NONE``
@@ -136,13 +122,10 @@ class TableHoldings(Holdings):
         here, of = iter(found), zip(rows, clusters.tolist(), strict=True)
         return [self.names[cluster] if number == GONE else next(here) for number, cluster in of if number != NONE]
 
-    def resume(self, evidence: Mapping[int, bytes], names: Mapping[int, str], records: _Longs) -> None:
-        """Hold what has left the table; the table has the other contents of ``records`` (by row)."""
+    def resume(self, evidence: Mapping[int, bytes], names: Mapping[int, str]) -> None:
+        """Hold what has left the table."""
         self.evidence.update(evidence)
         self.names.update(names)
-        rows, stories = rows_of_contents(records)
-        others = zip(rows.tolist(), stories.tolist(), strict=True)
-        self._in_table.update((row, story) for row, story in others if row not in self.evidence)
 
 
 def parts_of(evidence: Evidence) -> list[bytes]:

@@ -234,16 +234,13 @@ def fill_map(columns, stories):
         entries[at] = np.uint32(story + 1)
 
 
-# The arrays, between calls of kernels.
 class Changes(NamedTuple):
-    """What a step changed: the rows whose contents stories have now and had not before, with their places, and the
-    place of the story whose first content each is, else ``NONE``; those that they have no longer, with their places;
-    the places of the stories that got a record or an heir, with the newest rows by their ids, ``NONE`` if unknown; the
-    places of those that ended; and the records of those that live and were changed. All ``int64``."""
+    """What a step changed (``int64``): the rows and places of contents that stories have now and had not before, or not
+    as the first one; of those that they have no longer; the places of stories that got a record or an heir, with the
+    newest rows by their ids, ``NONE`` if unknown; of those that ended; the records of those that live and changed."""
 
     added: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
     added_places: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
-    added_stories: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
     dropped: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
     dropped_places: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
     begun: npt.NDArray[np.int64] = _NO_RECORDS[:, 0]
@@ -313,9 +310,9 @@ def changes(columns: Columns, *, with_records: bool = True) -> Changes:
     if (count := columns.state.item(JOURNAL)) == 0:
         return NO_CHANGES
     journal, records = columns.story.journal[:count], columns.story.records
-    contents, stories = np.empty((2, 3, CONTENTS_MAX * count), np.int64), np.empty((3, 2, count), np.int64)
+    contents, stories = np.empty((2, 2, CONTENTS_MAX * count), np.int64), np.empty((3, 2, count), np.int64)
     came, went, begun, ended, living = compare_records(journal, records, contents, stories)
-    parts = *contents[0, :, :came], *contents[1, :2, :went], *stories[0, :, :begun], stories[1, 0, :ended]
+    parts = *contents[0, :, :came], *contents[1, :, :went], *stories[0, :, :begun], stories[1, 0, :ended]
     lived = records.take(stories[2, 0, :living], axis=0) if with_records else NO_CHANGES.records
     return tuple.__new__(Changes, (*parts, lived))  # a call of ``Changes`` takes three times as long
 
@@ -324,9 +321,9 @@ def changes(columns: Columns, *, with_records: bool = True) -> Changes:
 def compare_records(journal, records, contents, stories):
     """Compare the records of a journal with what they were before.
 
-    ``contents`` (``int64[2, 3, n]``) receives the contents that came and went: row, place, and the place of the story
-    for its first content, else ``NONE``. ``stories`` (``int64[3, 2, m]``) receives the stories that got a record or an
-    heir, with their newest rows, those that ended, and the numbers of the records that live. Returns how many of each.
+    ``contents`` (``int64[2, 2, n]``) receives the rows and places of the contents that came and went. ``stories``
+    (``int64[3, 2, m]``) receives the stories that got a record or an heir, with their newest rows, those that ended,
+    and the numbers of the records that live. Returns how many of each.
     """
     came = went = begun = ended = living = 0
     for j in range(len(journal)):
@@ -341,7 +338,6 @@ def compare_records(journal, records, contents, stories):
                 if known == NONE or (side == 0 and k == 0 and known > 0):
                     out = contents[side, :, came if side == 0 else went]
                     out[0], out[1] = one[at + CONTENT_ROW], one[at + CONTENT_PLACE]
-                    out[2] = one[PLACE] if k == 0 else NONE
                     came, went = (came + 1, went) if side == 0 else (came, went + 1)
         if has and not (had and before[ID] == now[ID]):
             stories[0, 0, begun], stories[0, 1, begun] = now[PLACE], now[OWN]
@@ -370,12 +366,19 @@ def contents_in(records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], 
     return contents, np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
 
 
-def rows_of_contents(records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the rows of the contents of living records, and the stories whose first contents they are, else ``NONE``
-    (both ``int64[m]``)."""
-    contents, has = contents_in(records)
-    stories = np.where(np.arange(CONTENTS_MAX) == 0, records[:, PLACE, None], NONE)
-    return contents[has, CONTENT_ROW], stories[has]
+@kernel("Columns, i64, i64, i64[,]", locked=True, direct=True)
+def with_contents(columns, first, end, out):
+    """Fill in the rows from ``first`` to ``end`` whose contents living stories have, and the place of the story whose
+    first one each is, else ``NONE`` (``int64[2, n]``); return how many there are."""
+    count = 0
+    for number in range(first, end):
+        story = np.int64(columns.stories[row_at(columns, number)])
+        record = columns.story.records[max(story, 0)]
+        content = content_of(record, number) if story >= 0 and not record[HAS_ENDED] else NONE
+        if content != NONE:
+            out[0, count], out[1, count] = number, record[PLACE] if content == 0 else NONE
+            count += 1
+    return count
 
 
 def saved(columns: Columns, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

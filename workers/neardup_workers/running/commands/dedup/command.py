@@ -160,9 +160,8 @@ class _Outputs:
         source = None if self._sources is None else source_names(entries, accepted)
         texts = partial(_texts, entries) if self._annotate or self._write_verdicts is not None else None
         decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source), texts)
-        return _Answer(
-            entries, reasons, accepted, decided, decider.decisions.first, decider.decisions.changes.ended.copy()
-        )
+        ended = decider.decisions.pending(with_records=False).ended
+        return _Answer(entries, reasons, accepted, decided, decider.decisions.first, ended)
 
     def add(self, chunk: Chunk, signed: Signed, answer: _Answer) -> None:
         """Write all that follows from the answer to a chunk."""
