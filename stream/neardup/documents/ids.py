@@ -51,10 +51,10 @@ def strings_at(data: memoryview, first: Sequence[int], end: Sequence[int]) -> li
     """Return the strings in UTF-8 between places in bytes. In a flood the same few repeat: each is decoded once."""
     strings: list[str] = []
     known: dict[tuple[int, int], str] = {}  # a call of ``dict[...]`` takes half a microsecond
-    for at, begin in enumerate(first):
-        span = begin, end[at]
+    for span in zip(first, end, strict=True):
         if (string := known.get(span)) is None:
-            string = known[span] = str(data[span[0] : span[1]], "utf-8")
+            begin, last = span
+            string = known[span] = str(data[begin:last], "utf-8")
         strings.append(string)
     return strings
 

@@ -208,8 +208,8 @@ class Kept(Generic[_T]):
     def renew(self, value: _T) -> None:
         """Write a value in place of the one before."""
         self.value = None
-        if (size := _words(value)) > len(self._words):
-            self._words = np.zeros(size, np.int64)
+        if not self.address:
+            self._words = np.zeros(_words(value), np.int64)
             self.address = self._words.ctypes.data
         self._keep(value, self.address)
         self.value = value

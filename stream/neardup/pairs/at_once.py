@@ -162,15 +162,15 @@ class OneCall:
         """The pairs that the last call has found in a batch, with ids if they are ``is_named``, the item and the slot
         of each, and the items of the candidates; ``None`` without a candidate."""
         pairs = self._pairs
-        if not (candidates := pairs.counts.item(1)):
+        count, candidates, turned = pairs.counts.tolist()
+        if not candidates:
             return None
-        count = pairs.counts.item(0)
         probed = pairs.probed[:candidates].copy()
         items, keys = probed if count == candidates else pairs.items[:count].copy(), pairs.keys[:count].copy()
         numbers, similarity = pairs.numbers[:, :count].copy(), pairs.similarity[:count].copy()
         known = similarity, keys, None, None, None
         if is_named:
-            matches = matches_of(self._table, batch, numbers, known, pairs.counts.item(2))
+            matches = matches_of(self._table, batch, numbers, known, turned)
         else:
             matches = new_matches(([], [], *NO_MATCHES[2:4], *known, None))
         return matches, items, numbers[SLOT], probed

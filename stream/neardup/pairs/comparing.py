@@ -147,7 +147,7 @@ def compared(config: Config, newer: Evidence, older: Evidence, plan: Plan | None
     repeats &= measured >= 0
     out[:, SIMILARITY] = np.where(repeats, measured, -1.0)
     out[:, SAID], out[:, NEW_NUMBERS] = said.part, said.new_numbers
-    rows = np.flatnonzero(is_pair & ~repeats)
+    (rows,) = (is_pair & ~repeats).nonzero()
     if len(rows):
         back = said_of(config, older.select(rows), newer.select(rows))
         is_same = back is not None and _same_story(said, back, rows)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from neardup.documents.document import check_type
 from neardup.documents.ids import same_collection
 from neardup.features.tokens.rarity import Rarity
+from neardup.pairs import at_once
 from neardup.pairs.at_once import OneCall
 from neardup.pairs.batches import Batch, removal_batch, table_items
 from neardup.pairs.comparing import LEAD_MIN, NO_LEADS, NO_ROWS, Leads, compared, is_lead, may_lead
@@ -190,14 +191,16 @@ class Matcher:
         if once is None and ended is None:
             candidates = self.probe_add(rows.batch, items, probe, add, first, candidates_max, settled)
         else:
-            run = None if once is None else once.run
             if ended is None:
-                assert run is not None
+                assert once is not None
                 assert table.is_open or not add, "no step is open"
-                ended = run(table.at(), table.items_at(items), first, probe, add, candidates_max, settled)
+                ended = at_once.run(
+                    once.address, table.at(), table.items_at(items), first, probe, add, candidates_max, settled
+                )
             end, why, _, count, table.oldest, table.slot_end, table.posting_end = ended
             if why == FINISHED and not count:
                 return found_by(once, rows.batch, end, named)
+            run = None if once is None else once.run
             candidates = table.probe_add(items, probe, add, first, candidates_max, settled, run, ended)
         if len(candidates.items):
             return self._judged(rows, candidates, leads=leads, is_named=named)

@@ -127,7 +127,7 @@ class PlainReader:
         self._seeds = band_seeds(plan.tuning.bands, plan.seed) if rules else _NO_SEEDS
         self._width, self._separate = plan.width, config.separate
         self._bounds = config.separate, config.text_characters_max, bytes_max or config.evidence_bytes_max
-        self._idle, self._scratch = list[Sheet](), list[Scratch]()  # those that no call uses now
+        self.idle, self._scratch = list[Sheet](), list[Scratch]()  # those that no call uses now
 
     def read(self, documents: Sequence[Document]) -> Sheet | None:
         """Return the columns of documents; ``None`` if one of them is not plain."""
@@ -135,7 +135,7 @@ class PlainReader:
         sheet: Sheet | None
         scratch: Scratch | None
         try:  # another thread may take the last one
-            sheet = self._idle.pop()
+            sheet = self.idle.pop()
         except IndexError:
             sheet = None
         try:
@@ -175,10 +175,6 @@ class PlainReader:
         sheet.scratch = scratch
         return sheet, scratch
 
-    def fill_again(self, sheet: Sheet) -> None:
-        """Take back a sheet that no one reads any more."""
-        self._idle.append(sheet)
-
 
 @kernel("i64, i64", direct=True)
 def _sign(plain, documents):
@@ -197,7 +193,7 @@ def _sign(plain, documents):
         return id_bytes, characters, longest, np.int64(0), np.int64(-1), references
     if not signs:
         return id_bytes, characters, longest, np.int64(0), np.int64(0), references
-    characters, shingles, fewest, columns.key_starts[0] = np.int64(0), np.int64(0), longest, 0
+    read, characters, shingles, fewest, columns.key_starts[0] = characters, np.int64(0), np.int64(0), longest, 0
     for i in range(len(columns.times)):
         length, count = sign_plain(columns.texts, i, rules, tables, scratch, columns.fixed[i], columns.contents[i])
         put_banded(
@@ -205,14 +201,13 @@ def _sign(plain, documents):
             columns.item_contents,
         )  # fmt: skip
         characters, shingles, fewest = characters + length, shingles + count, min(fewest, count)
-    return id_bytes, characters, longest, shingles, fewest, references
+    return id_bytes, characters if fewest else read, longest, shingles, fewest, references
 
 
 def held_documents(sheet: Sheet, characters_max: int) -> HeldDocuments:
     """Return plain documents with their texts found; texts that are longer than ``characters_max`` are refused."""
     texts, documents = sheet.columns.texts, sheet.documents
-    # Where they were signed, the sheet counts normalised characters: too few for the room of what is read again.
-    held = HeldTexts(texts, {}, int(texts.lengths.sum()), documents)
+    held = HeldTexts(texts, {}, sheet.characters, documents)
     if sheet.longest > characters_max:
         held = without_longer(texts, characters_max, documents)
     return HeldDocuments(documents, held)
@@ -290,8 +285,7 @@ class Signer:
             sheet.documents = ()  # who keeps or sends what was signed keeps no texts
             return _new_signed((sheet.batch, [], sheet.characters, sheet.shingles, sheet, None))
         held, batch, sheet.documents = held_documents(sheet, self._characters_max), sheet.batch, ()
-        signed = self._sign_admitted(held, Column(batch.ids, batch.id_starts), batch.times, {})
-        return signed._replace(sheet=sheet)
+        return self._sign_admitted(held, Column(batch.ids, batch.id_starts), batch.times, {}, sheet)
 
     @staticmethod
     def keep(signed: Signed) -> None:
@@ -300,7 +294,7 @@ class Signer:
     def fill_again(self, signed: Signed) -> None:
         """Take back what ``sign`` returned, which is not read any more: a later call fills its columns."""
         if signed.sheet is not None:
-            self._plain.fill_again(signed.sheet)
+            self._plain.idle.append(signed.sheet)
 
     def _sign_any(self, documents: Sequence[Document]) -> Signed:
         """The same for documents that may have values of any types."""
@@ -357,8 +351,9 @@ class Signer:
         return self._sign_admitted(documents, *admitted(documents, separate=self.config.separate))
 
     def _sign_admitted(
-        self, documents: Sequence[Document], ids: Column, times: npt.NDArray[np.int64], refused: dict[int, str]
-    ) -> Signed:
+        self, documents: Sequence[Document], ids: Column, times: npt.NDArray[np.int64], refused: dict[int, str],
+        sheet: Sheet | None = None,
+    ) -> Signed:  # fmt: skip
         """The same with their ids and times, and the reasons of unusable ones, by position."""
         plan, scheme = self.config.plan, self._scheme
         every = range(len(documents))
@@ -378,4 +373,4 @@ class Signer:
             refused |= {positions[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = select(batch, np.flatnonzero(~too_large)) if too_large.any() else batch
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)] if refused else []
-        return Signed(batch, refusals, signing.characters, signing.features)
+        return _new_signed((batch, refusals, signing.characters, signing.features, sheet, None))

@@ -307,14 +307,15 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
     """Return the ragged part as numbers, the reverse of ``ragged_evidence``: values and starts."""
     stored = np.dtype(dtype).newbyteorder("<")
     values = np.ascontiguousarray(evidence.ragged).view(stored)
-    return np.require(values, requirements="A"), evidence.starts // stored.itemsize  # a loaded window begins anywhere
+    aligned = values if values.flags.aligned else values.copy()  # a loaded window begins anywhere
+    return aligned, evidence.starts // stored.itemsize
 
 
 def with_first(section: Evidence, evidence: Evidence) -> Evidence:
     """Return evidence whose ragged part begins with the ragged part of ``section``. ``without_first`` needs its length
     in its first four bytes."""
     if not len(evidence.ragged):
-        return section._replace(fixed=evidence.fixed)
+        return Evidence(evidence.fixed, section.ragged, section.starts)
     starts = section.starts + evidence.starts
     out = np.empty(int(starts[-1]), np.uint8)
     _interleave(section.ragged, section.starts, evidence.ragged, evidence.starts, out)
@@ -346,7 +347,7 @@ def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
 def starts_of_lengths(lengths: npt.NDArray[np.integer]) -> Starts:
     """Return the starts of n ranges one after the other, and the end of the last, ``int64[n + 1]``."""
     starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    lengths.cumsum(out=starts[1:])  # the function of NumPy makes five calls to get there
     return starts
 
 
@@ -358,7 +359,7 @@ def in_parts(sizes: npt.NDArray[np.integer], bytes_max: int) -> list[npt.NDArray
     >>> [part.tolist() for part in in_parts(np.array([3, 4, 9, 2]), 8)]
     [[0, 1], [2, 3]]
     """
-    ends = np.cumsum(sizes, dtype=np.int64) // bytes_max
+    ends = sizes.cumsum(dtype=np.int64) // bytes_max
     if not len(ends) or not ends[-1]:
         return [np.arange(len(ends))]
     return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(ends)) + 1)
@@ -371,12 +372,13 @@ def select_ragged(
     at = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)
     if not len(values):
         return np.empty(0, np.uint8), np.zeros(len(at) + 1, np.int64)
-    out_starts = starts_of_lengths(np.diff(starts)[at])
+    begins = starts[at].astype(np.int64, copy=False)
+    lengths = starts[at + 1] - begins
+    out_starts = starts_of_lengths(lengths)
     out = np.empty(int(out_starts[-1]), np.uint8)
-    sources = values.view(), starts.view(), at.view()
-    for source in sources:
-        source.flags.writeable = False  # some are, some are not: one kernel for both
-    _gather(*sources, out_starts, out)
+    source = values.view()
+    source.flags.writeable = False  # some are, some are not: one kernel for both
+    _copy(source, begins, lengths, out, out_starts)
     return out, out_starts
 
 
@@ -392,9 +394,3 @@ def _interleave(first, first_starts, second, second_starts, out):
         begin, middle, end = first_starts[i], first_starts[i + 1], second_starts[i + 1]
         copy_range(first, begin, out, begin + second_starts[i], middle - begin)
         copy_range(second, second_starts[i], out, middle + second_starts[i], end - second_starts[i])
-
-
-@kernel("const u8[], const i64[], const i64[], i64[], u8[]")
-def _gather(data, starts, rows, out_starts, out):
-    for i in range(len(rows)):
-        copy_range(data, starts[rows[i]], out, out_starts[i], out_starts[i + 1] - out_starts[i])

@@ -145,7 +145,7 @@ def keys_with_runs(evidence: Evidence, bands: int, plan: SeededPlan) -> Keys:
     """
     units, starts = ragged_values(evidence, np.uint32)
     seeds, n = band_seeds(bands + 1, plan.seed), len(evidence.fixed)
-    out, ends, added = np.empty(n * (bands + _RUN_KEYS), np.uint64), np.empty(n + 1, np.int64), np.full(n, bands)
+    out, ends, added = np.empty(n * (bands + _RUN_KEYS), np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64)
     sketches, letters_min = np.ascontiguousarray(evidence.fixed), max(_PART_LETTERS, plan.characters_min)
     count = _keys_with_runs(sketches, seeds, units, starts, letters_min, out, ends, added)
     return Keys(out[:count], ends, NO_PAYLOADS, added)
@@ -157,7 +157,7 @@ def _keys_with_runs(sketches, seeds, units, starts, letters_min, out, ends, adde
     ends[0] = at
     for i in range(len(sketches)):
         put_keys(sketches[i], seeds[:bands], out[at : at + bands])
-        at += bands
+        at, added[i] = at + bands, bands
         if starts[i] < starts[i + 1]:
             count, letters = _put_runs(units, starts[i], seeds[bands], out[at : at + _RUN_KEYS])
             at += count if letters >= letters_min else 0

@@ -245,7 +245,8 @@ class BandTable:
         """The ids of slots of the window; those of rows whose slots are ``offset`` more, except for rows below 0."""
         bounds: npt.NDArray[np.int64] = np.empty((2, len(slots)), np.int64)
         count = views.id_bounds(self.at(), np.ascontiguousarray(slots, np.int64), offset, bounds)
-        return strings_at(self.store.bytes.data, *bounds[:, :count].tolist())
+        first, end = bounds.tolist()
+        return strings_at(self.store.bytes.data, first[:count], end[:count])
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``, 0 where it is not stored."""
@@ -271,7 +272,7 @@ class BandTable:
         starts = np.zeros(len(slots) + 1, np.int64)
         if not len(self.store.ragged_lengths):
             return np.empty(0, np.uint8), starts
-        np.cumsum(self.ragged_lengths(slots), out=starts[1:])
+        self.ragged_lengths(slots).cumsum(out=starts[1:])
         return self._read(slots, self._width, starts), starts
 
     def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

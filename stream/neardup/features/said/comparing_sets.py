@@ -57,7 +57,7 @@ def said_parts(
     return said, new, names
 
 
-@kernel("const u32[], i64[], const u32[], i64[], u64[], f64[], i64[], i64[]")
+@kernel("const u32[], i64[], const u32[], i64[], u64[], f64[], i64[], i64[]", direct=True)
 def _compare(newer, newer_starts, older, older_starts, bits, said, new, names):
     for i in range(len(said)):
         a, b = newer_starts[i], older_starts[i]

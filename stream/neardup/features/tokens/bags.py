@@ -57,7 +57,7 @@ def bucket_counts(elements: int) -> npt.NDArray[np.int64]:
     return np.empty(1 << max(elements - 1, 1).bit_length(), np.int64)
 
 
-@kernel("const i64[]")
+@kernel("const i64[]", direct=True)
 def lengths_within(starts):
     """The least and the greatest length of ranges one after the other, whose starts these are; 0 for none."""
     least, most = np.int64(0), np.int64(0)

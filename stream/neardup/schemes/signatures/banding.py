@@ -121,7 +121,7 @@ def put_keys(flat, seeds, out):
         at += width
 
 
-@kernel("const u8[], const u8[], i64, i64, i64, i32[], i32[]")
+@kernel("const u8[], const u8[], i64, i64, i64, i32[], i32[]", direct=True)
 def _agreement(a, b, width, bands, bits, bands_equal, rows_equal):
     for i in range(len(bands_equal)):
         one, other = a[i * width : (i + 1) * width], b[i * width : (i + 1) * width]

@@ -302,10 +302,12 @@ class Decider(NestedSteps):
         is_every, part = count == len(batch.times), None
         if is_every and references is None and count <= AHEAD_MAX and matcher.rarity is None:
             table, where = matcher.shared_table(), decisions.ready(arrivals, verdicts, count, usable=self._is_direct)
-            known = 0 if once is None else once.address, where, self._places, offset
-            ended = deciding.run(*known, table.at(), table.items_at(items), 0, True, True, SLICE_CANDIDATES, 0)
+            judging, place = 0 if once is None else once.address, self._places
+            ended = deciding.run(
+                judging, where, place, offset, table.at(), table.items_at(items), 0, True, True, SLICE_CANDIDATES, 0
+            )
             if ended[7] == NONE:
-                again = partial(deciding.run, *known)
+                again = partial(deciding.run, judging, where, place, offset)
                 ended = table.run_on(ended, items, again, True, True, SLICE_CANDIDATES)
             _, _, _, _, table.oldest, table.slot_end, table.posting_end, decided, end, more, changed = ended
             if decided != NONE:
@@ -350,7 +352,7 @@ class Decider(NestedSteps):
         """Return how arrivals are compared; ``rows[i]`` is the arrival of item i of the batch."""
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-            positions, slots = np.searchsorted(rows, items), numbers + offset
+            positions, slots = rows.searchsorted(items), numbers + offset
             held = self._is_held(numbers, offset)
             if not held.any():
                 return self._matcher.compared(batch, positions, slots)

@@ -14,7 +14,7 @@ from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.memory import put, reader_of
 from neardup.pairs.at_once import SLOT, judging_at, run_at
 from neardup.pairs.batches import MICROSECONDS
-from neardup.pairs.comparing import comparing_limits
+from neardup.pairs.comparing import RESULT_FIELDS, comparing_limits
 from neardup.pairs.explanations.relations import Relations
 from neardup.schemes.config import Config
 from neardup.stories.verdicts import row_columns, rule
@@ -145,6 +145,52 @@ def take_pairs(found, offset, pairs):
             pairs.similarities[at] = np.float32(found.similarity[at])
             at += 1
         pairs.starts[i] = at
+
+
+def with_results(
+    comparing: Comparing,
+    items: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    results: npt.NDArray[np.float32],
+    first: int,
+    end: int,
+) -> Comparing:
+    """Add the results of what was asked for arrivals from ``first`` to ``end``, and keep those of no others; nothing is
+    asked any more."""
+    known = comparing.starts
+    count, starts = int(known[end] - known[first]) + len(items), np.zeros(len(known), np.int64)
+    merged = np.empty(count, np.int64), np.empty((count, RESULT_FIELDS), np.float32)
+    _merge(comparing, items, rows, results, first, end, starts, *merged)
+    return comparing._replace(starts=starts, rows=merged[0], results=merged[1])
+
+
+@kernel("Comparing, const i64[], const i64[], const f32[,], i64, i64, i64[], i64[], f32[,]", direct=True)
+def _merge(comparing, items, rows, results, first, end, starts, out_rows, out):
+    """Fill in ``with_results``, from the last one of each arrival to the first: ``starts[i + 1]`` falls from the end of
+    arrival i to its start."""
+    comparing.asked[0], known = 0, comparing.starts
+    for i in range(first, end):
+        starts[i + 1] = known[i + 1] - known[i]
+    for k in range(len(items)):
+        starts[items[k] + 1] += 1
+    for i in range(first, end):
+        starts[i + 1] += starts[i]
+    for k in range(len(items) - 1, -1, -1):
+        put_result(starts, items[k], rows[k], results[k], out_rows, out)
+    for i in range(first, end):
+        for k in range(known[i + 1] - 1, known[i] - 1, -1):
+            put_result(starts, i, comparing.rows[k], comparing.results[k], out_rows, out)
+        starts[i] = starts[i + 1]
+    starts[end] = len(out_rows)
+
+
+@inlined
+def put_result(starts, i, row, result, out_rows, out):
+    """Put a result of an arrival before those that are there."""
+    starts[i + 1] -= 1
+    out_rows[starts[i + 1]] = row
+    for n in range(RESULT_FIELDS):
+        out[starts[i + 1], n] = result[n]
 
 
 def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:

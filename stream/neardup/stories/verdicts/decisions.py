@@ -30,7 +30,7 @@ from neardup.stories.verdicts import deciding, records, row_columns, rule, stori
 from neardup.stories.verdicts.deciding import Compare, Deciding
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
-from neardup.stories.verdicts.leads import new_comparing, with_results
+from neardup.stories.verdicts.leads import new_comparing
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
     COUNTED,
@@ -179,7 +179,7 @@ class Decisions:
                 assert compare is not None, "a document waits for comparisons that cannot be made"
                 asked = int(comparing.asked[0])
                 items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
-                comparing = with_results(comparing, items, numbers, compare(items, numbers), at, block_end)
+                comparing = deciding.with_results(comparing, items, numbers, compare(items, numbers), at, block_end)
 
     @property
     def against(self) -> npt.NDArray[np.int64]:

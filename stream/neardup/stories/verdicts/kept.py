@@ -85,8 +85,8 @@ class Holdings:
             self.evidence.pop(row, None)
         for place in changes.ended.tolist():
             self.names.pop(place, None)
-        self.evidence.update(evidence)
         self.names.update(names)
+        self.evidence.update(evidence)  # last: ``leave`` does all again for rows without it
 
 
 class TableHoldings(Holdings):

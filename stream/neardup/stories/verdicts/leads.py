@@ -119,28 +119,6 @@ def new_comparing() -> Comparing:
     )  # fmt: skip
 
 
-def with_results(
-    comparing: Comparing,
-    items: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    results: npt.NDArray[np.float32],
-    first: int,
-    end: int,
-) -> Comparing:
-    """Add the results of what was asked for arrivals from ``first`` to ``end``, and keep those of no others; nothing is
-    asked any more."""
-    known = comparing.starts[first : end + 1]
-    held = slice(known[0], known[-1])
-    items = np.concatenate([np.repeat(np.arange(first, end), np.diff(known)), items])
-    rows = np.concatenate([comparing.rows[held], rows])
-    results = np.concatenate([comparing.results[held], results])
-    order = np.argsort(items, kind="stable")
-    starts = np.zeros(len(comparing.starts), np.int64)
-    np.cumsum(np.bincount(items - first, minlength=end - first), out=starts[first + 1 : end + 1])
-    comparing.asked[0] = 0
-    return comparing._replace(starts=starts, rows=rows[order], results=results[order])
-
-
 @inlined
 def result_of(comparing, index, row, missing):
     """Return the index of the result of an arrival and a row, ``NONE`` if it is missing, and how many are: with it."""
