@@ -7,7 +7,7 @@ A name that the object has wins. Else ``article.body`` leads through objects, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -30,17 +30,18 @@ def names_of(name: str) -> list[str]:
     return list(dict.fromkeys([name, *(keys[0] for keys in paths_of(name))]))
 
 
-def paths_in(value: Mapping[str, Any]) -> list[str]:
-    """Return the paths of what stands in an object and is no object itself, in order.
+def paths_in(value: Mapping[str, Any], depth: int = _DEPTH_MAX) -> Iterator[str]:
+    """Yield the paths of what stands in an object and is no object itself, or stands so deep, in order.
 
-    >>> paths_in({"id": 7, "docs": [{"meta": {"title": "One"}}]})
+    >>> list(paths_in({"id": 7, "docs": [{"meta": {"title": "One"}}]}))
     ['id', 'docs.meta.title']
     """
-    found = []
     for name, part in value.items():
         inner = part[0] if isinstance(part, list) and part else part
-        found += [f"{name}.{path}" for path in paths_in(inner)] if isinstance(inner, dict) and inner else [name]
-    return found
+        if depth > 1 and isinstance(inner, dict) and inner:
+            yield from (f"{name}.{path}" for path in paths_in(inner, depth - 1))
+        else:
+            yield name
 
 
 def value_at(value: Mapping[str, Any], name: str) -> Any:

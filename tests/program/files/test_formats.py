@@ -116,6 +116,22 @@ main()
     assert b"reader_failed: 1" in done.stderr
 
 
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_table_whose_cells_have_lines_is_known_by_its_header(neardup: Run, delimiter: str) -> None:
+    """Also where a block ends inside of a cell."""
+    cell = f'"{TEXT}\n{TEXT * 200}"'
+    rows = [("nr", "text", "time"), *((str(n), cell, "soon") for n in range(8))]
+    done = neardup("run", stdin="".join(delimiter.join(row) + "\n" for row in rows).encode())
+    assert (done.returncode, b"documents: 8\n" in done.stderr) == (0, True), done.stderr
+
+
+def test_a_text_that_was_asked_for_is_not_meant_otherwise(neardup: Run, tmp_path: Path) -> None:
+    """A name with blanks is quoted for the shell; with ``--input-format`` nothing is said."""
+    (tmp_path / "my notes").write_text("one\ntwo\nthree\n")
+    assert b"jq -cR '{text: .}' 'my notes' makes" in neardup("run", "my notes").stderr
+    assert b"note:" not in neardup("run", "--input-format", "documents", "my notes").stderr
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_a_table_without_a_name_is_known_by_its_header(neardup: Run, delimiter: str) -> None:
     """On standard input each row of a table with semicolons was no JSON."""

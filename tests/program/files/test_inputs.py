@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from command import Run
+
+from neardup.errors import Reason
+from neardup_workers.doing.session import report
+from neardup_workers.outside.readers.entries import Entry
 
 HEAD = b"From: a@example.org\nSubject: one\nContent-Type: text/html; charset=utf-8\n\n"
 MAIL = HEAD + b"<p>The harbour%s is open again."
@@ -89,6 +94,24 @@ def test_what_is_too_long_is_refused_with_the_bound(neardup: Run, tmp_path: Path
     said = neardup("run", "in.jsonl", *bounds).stderr
     assert b"(it has 3,000 characters, at most 2,000 are read: --set text_characters_max=NUMBER)" in said
     assert b"(at most 4,000 are read: --set line_bytes_max=NUMBER)" in said
+
+
+def test_a_line_of_very_deep_objects_ends_no_run(neardup: Run, tmp_path: Path) -> None:
+    """Its fields were looked for without a bound."""
+    deep = '{"a":' * 1_000 + "1" + "}" * 1_000
+    (tmp_path / "in.jsonl").write_text(f'{deep}\n{{"text": "a text of some words"}}\n')
+    done = neardup("run", "in.jsonl")
+    assert (done.returncode, b"(it has: a.a.a.a.a.a.a.a):" in done.stderr) == (0, True), done.stderr[-500:]
+
+
+def test_the_fields_of_a_line_take_no_more_memory_than_the_line() -> None:
+    """Each of many fields was named with the long name before it."""
+    raw = json.dumps({"k" * 10_000: dict.fromkeys(map(str, range(10_000)))}).encode()
+    tracemalloc.start()
+    said = report._remedy(Entry("in.jsonl", 1, raw, Reason("no_text")), "no_text")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (said, peak < 10_000_000) == (f" (it has: {'k' * 300}): --fields text=NAME names another", True), peak
 
 
 @pytest.mark.parametrize(

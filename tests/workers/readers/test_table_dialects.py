@@ -14,6 +14,7 @@ from neardup_workers.outside.readers.csv_rows import dialect_of
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import Reading
 
+LONG = "A line of many, and the last; of some.\n" * 18_000 + "end"
 TAB = [("a", '"Hello" she said'), ("b", '"No" he said'), ("c", "plain")]
 # A table -> its id and text of each row, and the beginning of what is noted.
 TABLES: dict[str, tuple[str, str, list[Any], list[str]]] = {
@@ -34,6 +35,10 @@ TABLES: dict[str, tuple[str, str, list[Any], list[str]]] = {
     "tabs in .csv": ("t.csv", "id\ttext\na\tone, two\n", [("a", "one, two")], []),
     "bars": ("t.csv", "id|text\na|one; two\nb|three\n",
         [("a", "one; two"), ("b", "three")], ["cells are divided by '|'"]),
+    "separators in cells": ("t.csv", "id;text\na;one\u2028two\nb;three\x85four\n",
+        [("a", "one\u2028two"), ("b", "three\x85four")], ["cells are divided by ';'"]),
+    "rows longer than a block": ("t.csv", f'id;text;x\na;"{LONG}";1\nb;"{LONG}";2\n',
+        [("a", LONG), ("b", LONG)], ["cells are divided by ';'"]),
     "one column": ("t.csv", "text\none; two\nthree\n", [("t.csv:2", "one; two"), ("t.csv:3", "three")], []),
     "a name twice": ("t.csv", "id,text,text\na,one,two\n", [("a", "two")], ["column 'text' stands twice"]),
     "blanks after commas": ("t.csv", "id, text\na, one\n", [("a", "one")], []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import orjson
@@ -313,11 +313,21 @@ def _remedy(entry: Entry, reason: str) -> str:
     raw = (entry.raw or header).removeprefix(BOM)
     try:
         value = orjson.loads(raw)
-        names = ", ".join(paths_in(value)) if isinstance(value, dict) else ""
+        names = ", ".join(_first(paths_in(value))) if isinstance(value, dict) else ""
     except orjson.JSONDecodeError:
         names = raw.decode(errors="replace").strip()
     has = f" (it has: {names[:_FIELDS_CHARACTERS]})" if names else ""
     return f"{has}: --fields {_MISSING[reason]}=NAME names another" if has and _MISSING[reason] else has
+
+
+def _first(names: Iterable[str]) -> Iterator[str]:
+    """Yield as many names as a report shows: a line may have very many, each as long as a line."""
+    characters = 0
+    for name in names:
+        yield name[:_FIELDS_CHARACTERS]
+        characters += len(name)
+        if characters >= _FIELDS_CHARACTERS:
+            return
 
 
 def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ signed chunks on one more; about ``2 x sign_threads`` chunks are in progress.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -332,8 +333,8 @@ class Session:
                 "--input-format says how to read them"
             )
         if summary["documents"] == 1 and (files := self.reader.meant_as.get("lines")):
-            name = files[0]
-            self.report.say(f"note: {name} is one text; jq -cR '{{text: .}}' {name} makes a document of each line")
+            made = f"jq -cR '{{text: .}}' {shlex.quote(files[0])} makes a document of each line"
+            self.report.say(f"note: {files[0]} is one text; {made}")
         if replaced := self.reader.replaced_characters:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note, count in self.reader.notes.items():

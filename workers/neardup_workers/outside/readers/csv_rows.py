@@ -85,22 +85,25 @@ def _is_encoding(name: str) -> bool:
 
 def delimiter_of(head: bytes, usual: str) -> str:
     """Return the delimiter of a table that begins like this: the usual one if the header has it, else the one that
-    divides the header and the next rows into equally many cells, most of all; the usual one if none does.
+    divides the header and the next rows into equally many cells, most of all; the usual one if none does. A last row
+    whose quote is open is cut.
 
     >>> delimiter_of(b"id;text\\na;one, two\\n", ",")
     ';'
     """
     whole = head.removeprefix(BOM).rpartition(b"\n")[0] or head  # the last line may be cut
-    lines = [line for line in whole.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line.rstrip("\r") for line in whole.decode(errors="replace").split("\n") if line.strip()]
     if not lines or usual in lines[0]:
         return usual
-    found = {}
+    csv.field_size_limit(_CELL_CHARACTERS_MAX)
+    found, is_cut = {}, whole.count(b'"') % 2 == 1
     for delimiter in _DELIMITERS:
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         try:
-            rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-            widths = {len(row) for row in islice(rows, _SNIFFED_ROWS)}
+            rows = list(islice(reader, _SNIFFED_ROWS))
         except csv.Error:
             continue
+        widths = {len(row) for row in (rows[:-1] if is_cut and 1 < len(rows) < _SNIFFED_ROWS else rows)}
         if len(widths) == 1 and max(widths) > 1:
             found[delimiter] = max(widths)
     return max(found, key=lambda one: found[one], default=usual)

@@ -211,7 +211,8 @@ class EntryReader:
                 if isinstance(chosen, Reason):
                     yield Entry(source, 0, None, chosen, walked)
                 elif chosen.read is None:
-                    if (meant := meant_as(chosen, head)) and (not walked or meant == "json"):
+                    meant = meant_as(chosen, head) if self.options.input_format == AUTO else ""
+                    if meant and (not walked or meant == "json"):
                         self.meant_as.setdefault(meant, []).append(source)
                     empty = Entry(source, 0, None, Reason(""), walked, os.fsencode(path))
                     yield self._whole(path, empty, blocks, 0 if is_stream else files.size_of(file), chosen)
