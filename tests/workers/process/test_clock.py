@@ -78,6 +78,19 @@ def test_the_next_process_goes_on_with_the_time_of_the_last(monkeypatch):
     assert machine.clock(None, kept)() == pytest.approx(machine.wall())
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_clock_that_is_right_has_a_remedy_that_helps(caplog, ahead):
+    """A start by events forgets what was kept: then a clock ahead of the window is believed, and one behind it is
+    not."""
+    machine = Machine()
+    kept, latest = machine.clock().kept, machine.wall()
+    machine.offset += YEAR if ahead else -YEAR
+    assert machine.clock(latest, kept)() == pytest.approx(latest)
+    [said] = [record.message for record in caplog.records]
+    assert ("start the service with --clock event" in said, "in a new folder" in said) == (ahead, not ahead)
+    assert machine.clock(latest)() == pytest.approx(machine.wall() if ahead else latest)
+
+
 def test_a_window_that_a_wrong_clock_dated_still_loses_its_documents(tmp_path):
     """A clock that was a year ahead when the service started, then right: documents leave after the window, in the next
     process too."""

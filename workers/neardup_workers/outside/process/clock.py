@@ -21,6 +21,9 @@ from pathlib import Path
 STEP_SECONDS_MAX = 60.0
 # A start heals what many such steps, or a pause of a virtual machine, make.
 START_SECONDS_MAX = 3_600.0
+# Where the clock is, and what helps if it is right: a window cannot forget its latest time.
+_AHEAD = "ahead of", "start the service with --clock event, stop it, and start it as before"
+_BEHIND = "behind", "documents still leave the window in time, and only one in a new folder (--state) has right dates"
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -87,8 +90,8 @@ class ArrivalClock:
         if is_jump:
             log.warning(
                 "the clock of this machine is %.0f seconds %s the window's; documents arrive by the window's. If the "
-                "machine's is right, and ahead, start the service with --clock event, stop it, and start it as before",
-                abs(jump), "ahead of" if jump > 0 else "behind",
+                "machine's is right, %s",
+                abs(jump), *(_AHEAD if jump > 0 else _BEHIND),
             )  # fmt: skip
         else:
             log.warning("the clock of this machine agrees with the window's again")
