@@ -359,6 +359,17 @@ def test_the_only_file_of_a_command_is_no_output_of_it(tmp_path):
     assert (tmp_path / "in.jsonl").read_bytes() == lines(doc("a"))
 
 
+@pytest.mark.processes
+def test_an_output_that_follows_what_a_file_has_needs_no_input(tmp_path):
+    """Nothing is written over, so nothing is refused."""
+    (tmp_path / "all").write_bytes(lines(doc("a")))
+    with (tmp_path / "all").open("ab") as all_lines:
+        words = [*COMMAND, "dedup", "--output", "kept", "--verdicts", "-"]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=all_lines, cwd=tmp_path, check=False)
+    assert done.returncode == Exit.SUCCESS
+    assert (tmp_path / "all").read_bytes() == lines(doc("a"))
+
+
 def test_an_output_on_standard_output_comes_after_what_is_there(neardup, tmp_path):
     """As lines of a file that standard output was redirected to; nothing is called ``-``."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), doc("b")))

@@ -203,7 +203,7 @@ def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, p
             )
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
-        if is_unnamed and os.path.isfile(real) and os.path.getsize(real):
+        if is_unnamed and descriptor_of(path) is None and os.path.isfile(real) and os.path.getsize(real):
             raise Failure(
                 Exit.USAGE, f"no input is named, and {option} would write over {display(path)}: name both, or remove it"
             )

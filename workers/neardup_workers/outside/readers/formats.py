@@ -220,15 +220,14 @@ def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
 
 def _is_table(head: bytes, needed: str, in_folder: bool, delimiter: str) -> bool:
     """Whether the first line names the field among other columns, and the next row has as many cells."""
-    lines = io.BytesIO(head.removeprefix(BOM))
-    first = lines.readline()
-    if not needed or head.count(b"\n") < 2 or not any(name.encode() in first for name in names_of(needed)):
+    first, _, rest = head.removeprefix(BOM).partition(b"\n")
+    if not needed or b"\n" not in rest or not any(name.encode() in first for name in names_of(needed)):
         return False
     used = delimiter_of(head, delimiter)
     if used != delimiter and used in ",\t":  # these have rows of their own
         return False
     try:
-        rows = csv.reader((line.decode().rstrip("\r\n") for line in chain((first,), lines)), delimiter=used)
+        rows = csv.reader((line.decode().rstrip("\r\n") for line in chain((first,), io.BytesIO(rest))), delimiter=used)
         names, cells = islice(rows, 2)
     except (ValueError, csv.Error):  # a line that is no row, or bytes that are no text
         return False
