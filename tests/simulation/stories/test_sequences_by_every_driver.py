@@ -62,7 +62,19 @@ def by_serve(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> s
 
 def by_topics(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> str:
     """The four workers over topics in memory, until they are quiet; every law of the simulation holds."""
-    cluster = Cluster(Scenario(Config(**settings), Habits(skew_seconds=1e5), linkers=1, filters=1, shards=4))
+    lines = [line for line in verdicts_of_topics(arrivals, settings) if line["status"] != "removed"]
+    number = {f"0-{line['offset']}": n for n, line in enumerate(lines)}
+    return words_of(
+        line | {name: number[line[name]] for name in ("cluster", "related") if name in line} for line in lines
+    )
+
+
+def verdicts_of_topics(arrivals: Sequence[Arrival], settings: Settings, link_rows: int = 50_000) -> list[Settings]:
+    """The verdicts of the four workers, of which the linker decides so many rows in a step."""
+    scenario = Scenario(
+        Config(**settings), Habits(skew_seconds=1e5), linkers=1, filters=1, shards=4, link_rows=link_rows
+    )
+    cluster = Cluster(scenario)
     for role in (SIGNERS, MATCHERS, LINKERS, FILTERS):
         cluster.add(role)
     with cluster.limits():
@@ -73,12 +85,7 @@ def by_topics(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> 
             else:
                 cluster.feed.document(one.id, TEXTS[one.content], begin + one.time)
         cluster.settle()
-    lines = [line for record in cluster.memory.records(cluster.topics.verdicts) for line in parse_run(record.value)]
-    lines = [line for line in lines if line["status"] != "removed"]
-    number = {f"0-{line['offset']}": n for n, line in enumerate(lines)}
-    return words_of(
-        line | {name: number[line[name]] for name in ("cluster", "related") if name in line} for line in lines
-    )
+    return [line for record in cluster.memory.records(cluster.topics.verdicts) for line in parse_run(record.value)]
 
 
 def is_of_files(arrivals: Sequence[Arrival]) -> bool:
@@ -161,3 +168,26 @@ def test_a_window_that_bytes_shorten_is_the_same_everywhere(
         folder = tmp_path / driver
         folder.mkdir()
         assert DRIVERS[driver][0](arrivals, folder, settings) == expected, driver
+
+
+def long_text(rng: random.Random) -> str:
+    """A text of which some thirty fill a megabyte."""
+    return " ".join(f"word{rng.randrange(1 << 40)}" for _ in range(700))
+
+
+def test_the_original_that_a_verdict_names_does_not_depend_on_the_steps_of_a_linker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is named while it counts, though its row is there until the step ends."""
+    settings = {
+        "verify": "exact", "threshold": 0.6, "evidence_bytes_max": 1 << 20, "window_seconds": 60.0,
+        "lateness_seconds": 0.0,
+    }  # fmt: skip
+    report, arrivals = long_text(random.Random("report")), list[Arrival]()
+    for n in range(60):
+        monkeypatch.setitem(TEXTS, str(n), long_text(random.Random(n)) if n % 3 else f"{report} copy {n}")
+        arrivals.append(Arrival(f"id {n}", str(n), float(n)))
+    lines = verdicts_of_topics(arrivals, settings)
+    copies = [line.get("original") for line in lines if line["status"] == "duplicate"]
+    assert set(copies) == {"0-0", None}
+    assert verdicts_of_topics(arrivals, settings, link_rows=1) == lines

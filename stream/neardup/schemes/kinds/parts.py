@@ -3,7 +3,7 @@
 The evidence of a text is its words in order, 16 bits each (``neardup.features.ordered.word_codes``). Keys are some of
 its seeds, a few words in a row (``neardup.schemes.signatures.word_seeds``). Two texts that meet are aligned word by
 word around the seeds that they share (``neardup.schemes.signatures.word_alignment``). A part is emitted from a score
-on: it says how unlikely the part is by chance, so no fraction is asked for, and ten words alone.
+on: it says how unlikely the part is by chance, so no fraction is asked for, and no length but ten words.
 
 Guarantee: two texts of one window that share ``window`` + 2 words in a row (+ 5 ideographs or kana, + 33 numbers of
 five digits or less) share a key, so they are candidates unless ``bucket_candidates_max`` other texts have that key

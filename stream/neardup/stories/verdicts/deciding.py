@@ -34,6 +34,8 @@ from neardup.stories.verdicts.row_columns import (
     Columns,
     Pairs,
     VerdictLimits,
+    count,
+    in_state,
     newest,
     remember,
     row_at,
@@ -244,3 +246,13 @@ def uncount_below(columns, before):
     """Count no row below ``before``."""
     while columns.state[COUNTED] < before:
         uncount(columns)
+
+
+@kernel("Columns, VerdictLimits, i64[], i64[], bool[]")
+def counted_for(columns, rules, numbers, others, counts):
+    """Find which of ``others`` counted when the rows ``numbers``, which increase, were decided. ``columns.state`` is
+    that of the begin of the step, and goes on."""
+    for k in range(len(numbers)):
+        while columns.state[END] <= numbers[k]:
+            count(columns, rules, columns.state[END])
+        counts[k] = in_state(columns, rules, others[k])

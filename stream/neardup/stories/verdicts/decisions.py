@@ -9,10 +9,9 @@ Theory of operation. Rows are decided documents in order of arrival (see ``row_c
 - ``undo`` drops the rows of the step, restores the earlier rows and stories that they changed, and fills the maps
   again. It reads every row of the window; steps are seldom undone.
 
-A row leaves when stream time (the greatest event time decided) exceeds its own time by window and lateness, or when
-``rows`` newer ones push it out. Rows leave in order of arrival, but a row counts for nothing as soon
-as it has expired. So the decisions do not depend on when rows leave, nor on how arrivals are divided into calls and
-steps.
+A row counts until stream time (the greatest event time decided) exceeds its own time by window and lateness, or newer
+ones push it out: with it they are more than ``rows``, or take more than ``bytes``. Rows leave in order of arrival, when
+a step ends. So the decisions do not depend on when rows leave, nor on how arrivals are divided into calls and steps.
 
 A row takes 73 bytes, and 4 in each of two maps; a story with two members or more 352, and about 30 in heap and map.
 """
@@ -232,13 +231,20 @@ class Decisions:
         deciding.newest_rows(self._columns, contents, numbers)
         return numbers
 
+    def counted_for(self, numbers: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of ``others`` counted when these rows of the open step, in order, were decided, ``bool[m]``."""
+        counts = np.empty(len(numbers), np.bool_)
+        before = self._columns._replace(state=self._before.copy())
+        deciding.counted_for(before, self._rules, numbers, others, counts)
+        return counts
+
     def judgement(self, ids: npt.NDArray[np.uint64], content: np.uint64, *, same: bool) -> int:
         """Return how it comes to hold that two ids (hashes, ``uint64[2]``) tell the same story, or not, when the first
         one arrives again with this content: see ``stories.judgement``."""
         return int(stories.judgement(self._columns, self._rules, ids[0], ids[1], content, int(same)))
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the bytes of the evidence of kept rows, ``int64[m]``."""
+        """Return the bytes of the ids and the evidence of kept rows, ``int64[m]``."""
         return self._columns.sizes[self._pages.at(numbers)].astype(np.int64)
 
     def named_places(self) -> npt.NDArray[np.int64]:

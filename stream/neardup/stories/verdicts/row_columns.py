@@ -186,11 +186,17 @@ def is_past(columns, rules, number):
 
 
 @inlined
-def make_place(columns, rules, number):
-    """Count a new row, and no more of the oldest ones that have left the window, or with it exceed a limit: as a table
+def count(columns, rules, number):
+    """Count the next row, and no more the oldest ones that have left the window, or with it exceed a limit: as a table
     does (``neardup.window.step.pass_time``)."""
-    state = columns.state
-    state[COUNTED_BYTES] += columns.sizes[row_at(columns, number)]
+    state, at = columns.state, row_at(columns, number)
+    time = columns.times[at]
+    state[END] = number + 1
+    if time != NO_TIME:
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+        state[STREAM_TIME] = max(state[STREAM_TIME], time)
+    state[COUNTED_BYTES] += columns.sizes[at]
     while state[COUNTED] < number and is_past(columns, rules, state[COUNTED]):
         uncount(columns)
     while state[COUNTED] < number and exceeds(rules, state[COUNTED_BYTES], number + 1 - state[COUNTED]):
@@ -302,20 +308,14 @@ def is_late(columns, rules, time):
 @inlined
 def append(columns, rules, time, content, id_, place, size):
     """Add a row without a decision; return its number."""
-    state = columns.state
-    number = state[END]
-    state[END] = number + 1
-    if time != NO_TIME:
-        if state[STREAM_TIME] == NO_TIME:
-            state[FIRST_TIME] = time
-        state[STREAM_TIME] = max(state[STREAM_TIME], time)
+    number = columns.state[END]
     at = row_at(columns, number)
     columns.times[at], columns.contents[at], columns.ids[at] = time, content, id_
     columns.places[at], columns.clusters[at], columns.matched[at] = place, place, place
     columns.stories[at], columns.versions[at], columns.begun[at] = NONE, 0, NOT_BEGUN
     columns.sizes[at], columns.similarities[at] = size, 1.0
     columns.removed[at], columns.kept[at] = 0, 0
-    make_place(columns, rules, number)
+    count(columns, rules, number)
     return number
 
 

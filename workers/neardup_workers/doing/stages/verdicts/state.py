@@ -36,7 +36,7 @@ from neardup.stories.verdicts.kept import KeptStories, changed
 from neardup.stories.verdicts.row_columns import GONE, NONE, Found, VerdictLimits
 from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, JUDGED, Arrivals, is_document
 from neardup.stories.verdicts.stories import HOLDS
-from neardup.window import NO_TIME, NO_WINDOW
+from neardup.window import NO_TIME
 from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.originals import Sent, changed_stories, kept_stories, left_places
@@ -200,7 +200,7 @@ class LinkState:
             rows, positions, evidence = rows.select(np.flatnonzero(is_open)), positions[is_open], evidence[is_open]
         self._step = _Step(decided, self._pairs, ended, row, len(rows.places), read)
         np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
-        end, time = self.decisions.end, self.decisions.stream_time
+        end = self.decisions.end
         numbers = _numbers(rows, end)
         self._add_rows(rows, numbers)
         self.compared.rows.add(numbers[numbers >= 0], evidence[numbers >= 0])
@@ -213,7 +213,7 @@ class LinkState:
         verdicts = self.decisions.decide(_arrivals(rows, numbers), found, compare)
         stamps, counts = np.array(taken.arrived).T
         arrived = np.repeat(arrived_at(stamps), counts)[is_open]
-        return self._decided_rows(rows, numbers, verdicts, time, _inside(positions, holes), arrived)
+        return self._decided_rows(rows, numbers, verdicts, _inside(positions, holes), arrived)
 
     def _judged(self, rows: ArrivalRows, found: Found, compare: Compare | None) -> tuple[ArrivalRows, Found]:
         """Return the rows, of which the first is judged, and their pairs as the judgement wants them."""
@@ -232,21 +232,16 @@ class LinkState:
         )  # fmt: skip
 
     def _decided_rows(
-        self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_],
-        arrived: _Longs,
-    ) -> DecidedRows:  # fmt: skip
-        """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
+        self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, gaps: npt.NDArray[np.bool_], arrived: _Longs
+    ) -> DecidedRows:
+        """Return verdicts about rows with these numbers, by place."""
         ids, ranks = self._names.get(verdicts.originals)
         for i in np.flatnonzero(verdicts.originals == GONE).tolist():
             ids[i] = self.compared.held.names[int(verdicts.clusters[i])].encode()
         shown = np.flatnonzero(verdicts.originals >= 0)
         newest, times = verdicts.originals[shown], np.full(len(ids), NO_TIME)
         # A row leaves with a commit. What the verdict says must not depend on that.
-        stream = np.maximum.accumulate(np.append(time, rows.times))[1:]
-        counts = numbers[shown] - newest < self._limits.rows
-        if self._limits.window != NO_WINDOW:
-            horizon = stream[shown] - self._limits.window - self._limits.lateness
-            counts &= self.decisions.times(newest) >= horizon
+        counts = self.decisions.counted_for(numbers[shown], newest)
         ranks[shown[~counts]] = NO_RANK
         shown, newest = shown[counts], newest[counts]
         originals = np.full(len(ids), -1)
