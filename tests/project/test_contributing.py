@@ -98,12 +98,12 @@ def test_hooks_run_programs_of_the_environment() -> None:
 
 def test_a_row_is_enough_for_a_source_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row's reader reads files with the row's ending."""
-    read = partial(formats.read_table, delimiter="|")
-    row = formats.Format((".psv",), read, ("text",), lambda head, needed, in_folder: False)
-    monkeypatch.setitem(formats.FORMATS, "pipes", row)
-    chosen = formats.choose("news.psv", b"id|text\na|one\n", Fields())
+    read = partial(formats.read_table, delimiter="^")
+    row = formats.Format((".hat",), read, ("text",), lambda head, needed, in_folder: False)
+    monkeypatch.setitem(formats.FORMATS, "hats", row)
+    chosen = formats.choose("news.hat", b"id^text\na^one\n", Fields())
     assert chosen is row
-    _, line = row.read([b"id|text\n", b"a|one\n"], Fields(), 1000)
+    _, line = row.read([b"id^text\n", b"a^one\n"], Fields(), 1000)
     assert b'"one"' in line.raw
 
 

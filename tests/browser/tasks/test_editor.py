@@ -107,7 +107,7 @@ def test_ten_tasks_of_an_editor_need_no_mouse_and_few_keys(editor):
     editor.open("Make it hold", shows("Replace what was said"))
     editor.press("Enter", ENTER)
     editor.browser.wait(shows("so are later copies"))
-    editor.browser.evaluate("location.reload()")
+    editor.browser.reload()
     editor.browser.wait(shows("They tell one story: token said so"))
     editor.begin("8. Hide a notice everywhere")
     editor.page.show(f"story/{editor.page.notice}", shows("Hide everywhere"))
