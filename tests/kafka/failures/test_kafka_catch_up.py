@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+import pytest
 from kafka_world import World, reached
 
 from neardup import Document
@@ -92,8 +94,11 @@ def test_the_pairs_of_a_backlog_equal_those_of_an_undisturbed_stream(worlds: Wor
     assert lost(world, documents)[0] == 0, lost(world, documents)
 
 
-def test_the_pairs_of_an_archive_equal_those_of_an_undisturbed_stream(worlds: Worlds, tmp_path: Path) -> None:
+def test_the_pairs_of_an_archive_equal_those_of_an_undisturbed_stream(
+    worlds: Worlds, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The archive of six hours is loaded in order of its times, in some seconds, while the workers are idle."""
+    caplog.set_level(logging.DEBUG, "neardup_workers.outside.readers")  # a defect of a reader is shown there alone
     world = worlds(**SETTINGS)
     documents = past()
     (tmp_path / "archive.jsonl").write_bytes(b"\n".join(map(line, documents)))

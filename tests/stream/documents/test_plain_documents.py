@@ -105,7 +105,7 @@ def test_a_collection_that_is_not_plain_is_read_otherwise(odd: Any) -> None:
     assert sheet is not None
     sheet.columns = sheet.columns._replace(ids=around[room])
     sheet.scratch = None
-    reader.fill_again(sheet)
+    reader.idle.append(sheet)
     assert reader.read([Document("a", "text", collection=odd)]) is None
     assert not around[: room.start].any(), "written before the ids"
     assert not around[room.stop :].any(), "written behind the ids"
