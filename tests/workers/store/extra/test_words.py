@@ -6,6 +6,8 @@ import sqlite3
 import pytest
 from service_world import NOW, edited, world_in
 
+from neardup_workers.outside.store.extra import words
+
 WORDS = [f"{stem}{number}" for stem in ("rain", "tree", "coast", "ferry") for number in range(20)]
 
 
@@ -104,3 +106,42 @@ def test_the_words_of_an_erased_text_are_on_no_page_of_the_file(tmp_path):
         world.ask("DELETE", "/v1/documents/secret").raise_for_status()
         assert world.ask("GET", "/v1/documents?q=zebraword").json()["documents"] == []
         assert not [file for file in tmp_path.iterdir() if b"zebraword" in file.read_bytes()]
+
+
+def _long(seed):
+    """An article of 6,000 characters with a sentence of its own behind the middle."""
+    rng = random.Random(seed)
+    return f"{_text(rng) * 14}. The mayor of town{seed} counted {seed} swans. {_text(rng) * 14}."
+
+
+def test_a_sentence_is_found_wherever_it_stands_in_an_article(tmp_path):
+    """Behind many thousand characters, too, with and without an entry."""
+    with world_in(tmp_path, keep_texts=True) as world:
+        for n in range(100, 120):
+            world.check(f"d{n}", _long(n))
+        for n in (100, 119):
+            asked = {"q": f"The mayor of town{n} counted {n} swans."}
+            [found] = world.ask("GET", "/v1/documents", params=asked).json()["documents"]
+            assert found["id"] == f"d{n}"
+        world.ask("DELETE", "/v1/documents/d100").raise_for_status()
+    assert {word for word, _ in _indexed(tmp_path / "window.sqlite")} & {"town100", "town101"} == {"town101"}
+
+
+def test_a_store_with_the_begins_of_texts_opens_and_enters_whole_texts_from_then_on(tmp_path):
+    """Its entries stay as they are, and leave with the words that they were made of."""
+    path = tmp_path / "window.sqlite"
+    with world_in(tmp_path, keep_texts=True) as world:
+        for n in range(100, 120):
+            world.check(f"d{n}", _long(n))
+    with edited(path) as connection:
+        connection.execute("DELETE FROM meta WHERE name = 'whole'")
+        connection.execute("INSERT INTO headlines (headlines) VALUES ('delete-all')")
+        words.enter(connection, 0, words.entered(connection) - 1)
+    with world_in(tmp_path, keep_texts=True) as world:
+        for n in range(120, 140):
+            world.check(f"d{n}", _long(n))
+        for n in range(100, 125):
+            world.ask("DELETE", f"/v1/documents/d{n}").raise_for_status()
+        found = world.ask("GET", "/v1/documents?q=counted+swans&limit=100").json()["documents"]
+    assert {one["id"] for one in found} == {f"d{n}" for n in range(125, 140)}
+    assert {place for _, place in _indexed(path)} <= set(range(25, 40))

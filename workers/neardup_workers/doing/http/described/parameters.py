@@ -189,7 +189,7 @@ SIZE_MAX = _number("size_max", "documents of a cluster at most", 1, 10**9, None)
 Q = Parameter(
     "q",
     "the beginning of an id, a source, or words of a kept document: of its id, source and title and, if texts are "
-    "stored, of its first 2,000 characters; the last word may be incomplete",
+    "stored, of its first 100,000 characters; the last word may be incomplete",
     {"type": "string", "maxLength": 200},
 )
 PART = Parameter("q", "a part of the name, or a host in its script", {"type": "string", "maxLength": 200})

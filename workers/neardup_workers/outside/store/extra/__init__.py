@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from neardup_workers.outside.store import rows, stories
 from neardup_workers.outside.store.extra import audit, desk, feeds, growth, identity, outbox, quotes, sources, words
@@ -41,6 +42,8 @@ def prepare(writer: sqlite3.Connection) -> None:
             if fill is not None:
                 fill(writer)
             writer.execute("COMMIT")
+    with suppress(sqlite3.OperationalError):  # a full disk takes it another time
+        words.continue_whole(writer)
 
 
 def statements(script: str) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """The words of stories: an index of SQLite (FTS5) of the documents that have a title, and of kept ones with a text.
 
-It has ids, sources and titles of all documents of a story, and the first ``CHARACTERS`` of the stored texts of its
-originals and updates; the copies of a story say nearly the same. If the first document of a story is removed, the next
+It has ids, sources and titles of all documents of a story, and the stored texts of its originals and updates, at most
+``CHARACTERS`` of each; the copies of a story say nearly the same. If the first document of a story is removed, the next
 one *leads* the story (``LEADS``), and its text is entered. A word is what stands between spaces and punctuation, in
 lower case and without accents. The index stores which document has which word, and neither positions of words nor
 texts. An entry is removed with the words that it was made of, so a document is taken out of the index before its words
 leave the log.
+
+Entries had ``CHARACTERS_BEFORE`` of a text. Documents below the place ``whole`` in ``meta`` keep such
+entries until they leave the window, so a store from then opens at once.
 
 A document *waits* for its entry until ``WAITING_MAX`` do: SQLite writes a part of the index for each COMMIT that enters
 something, so an entry alone costs as much as many. Those that wait have the places from ``entered`` on, in ``meta``; a
@@ -26,7 +29,9 @@ from collections.abc import Iterator, Sequence
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
 from neardup_workers.outside.store.rows import LEADS, PLACE_MAX, StoredRow
 
-CHARACTERS = 2000
+# An article is whole; a book of megabytes would hold up a step.
+CHARACTERS, CHARACTERS_BEFORE = 100_000, 2000
+_WHOLE = "coalesce((SELECT value FROM meta WHERE name = 'whole'), d.place + 1)"
 # So many documents wait at most for their entries.
 WAITING_MAX = 16
 _STORE = "REPLACE INTO meta VALUES ('places', ?), ('stream_time', ?), ('entered', ?)"
@@ -66,7 +71,14 @@ def fill(writer: sqlite3.Connection) -> None:
     if _SECURE:
         writer.execute("INSERT INTO headlines (headlines, rank) VALUES ('secure-delete', 1)")
     writer.execute("DELETE FROM meta WHERE name = 'entered'")
+    writer.execute("REPLACE INTO meta VALUES ('whole', 0)")
     enter(writer, 0)
+
+
+def continue_whole(writer: sqlite3.Connection) -> None:
+    """Enter whole texts from the next document on, in a store whose entries have the begins of texts."""
+    if not writer.execute("SELECT 1 FROM meta WHERE name = 'whole'").fetchone():
+        writer.execute("INSERT INTO meta SELECT 'whole', coalesce(max(place) + 1, 0) FROM documents")
 
 
 def entered(connection: sqlite3.Connection) -> int:
@@ -173,8 +185,9 @@ def _take_out(writer: sqlite3.Connection, condition: str, *values: object) -> bo
 
 def _entries(writer: sqlite3.Connection, condition: str, *values: object) -> Iterator[tuple[int, str]]:
     """Yield place and words of the documents that have an entry; they are read before the first changes."""
+    characters = f"CASE WHEN d.place < {_WHOLE} THEN {CHARACTERS_BEFORE} ELSE {CHARACTERS} END"
     query = (
-        f"SELECT d.place, d.id, d.source, d.title, CASE WHEN {_KEPT} THEN substr(t.text, 1, {CHARACTERS}) END AS kept "
+        f"SELECT d.place, d.id, d.source, d.title, CASE WHEN {_KEPT} THEN substr(t.text, 1, {characters}) END AS kept "
         f"FROM documents d LEFT JOIN texts t USING (place) WHERE {condition} "
         f"AND d.status IN ({ORIGINAL}, {DUPLICATE}, {UPDATE}) AND (kept NOT NULL OR d.title NOT NULL)"
     )
