@@ -33,11 +33,9 @@ class Reason(str):
 def install_command(extra: str) -> str:
     """The command that installs what an optional part needs, for example ``pip install 'pyarrow>=18'``.
 
-    It names the packages themselves, as the installed metadata has them: this project is not published, so its name
-    installs nothing, or the package of a stranger, and a path needs a clone.
-
-    Args:
-        extra: a key of ``optional-dependencies`` in ``pyproject.toml``.
+    ``extra`` is a key of ``optional-dependencies`` in ``pyproject.toml``. The command names the packages themselves, as
+    the installed metadata has them: this project is not published, so its name installs nothing, or the package of a
+    stranger, and a path needs a clone.
     """
     wanted = re.findall(rf"^Requires-Dist: ([^;\n]+?) *; extra == [\"']{extra}[\"']", _metadata(), re.MULTILINE)
     return " ".join(["pip install", *(f"'{requirement}'" for requirement in wanted or [f".[{extra}]"])])

@@ -64,11 +64,8 @@ _turns: Turns | None = None
 
 
 def take_turns(turns: Turns | None) -> Turns | None:
-    """Set how processes take turns; returns what was set before.
-
-    Args:
-        turns: called before a file is made and afterwards; ``None`` if each process makes what it needs.
-    """
+    """Set what is called before a file is made and afterwards, ``None`` if each process makes what it needs; returns
+    what was set before."""
     global _turns
     before, _turns = _turns, turns
     return before

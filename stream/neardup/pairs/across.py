@@ -34,14 +34,8 @@ class Across(NamedTuple):
 
 
 def matcher_across(config: Config, *, candidates: bool = False) -> Matcher:
-    """Return a matcher of all collections, for batches of ``bare_batch``; ``pairs_across`` reads its slices.
-
-    Args:
-        candidates: as for ``Matcher``.
-
-    Raises:
-        ConfigError: ``collection_field`` is not set.
-    """
+    """Return a matcher of all collections, for batches of ``bare_batch``; ``pairs_across`` reads its slices. Raises
+    ``ConfigError`` if ``collection_field`` is not set."""
     if not config.separate:
         raise ConfigError("pairs across collections need collection_field: name the field that has the collection")
     limits = table_limits(config, SCHEMES[config.scheme])._replace(by_content=False)
@@ -55,13 +49,8 @@ def bare_batch(batch: Batch) -> Batch:
 
 
 def pairs_across(matcher: Matcher, batch: Batch, part: Slice) -> Across:
-    """Return the pairs of a slice whose documents are of different collections.
-
-    Args:
-        matcher: of ``matcher_across``, in the step that matched the slice, or after it.
-        batch: of ``bare_batch``, which was matched.
-        part: a slice of it.
-    """
+    """Return the pairs of a slice of a ``bare_batch`` whose documents are of different collections. ``matcher`` is that
+    of ``matcher_across``, in the step that matched the slice, or after it."""
     matches = part.matches
     rows = np.flatnonzero(~same_collection(matches.older, matches.newer))
     items, slots = part.items[rows], part.slots[rows]

@@ -230,12 +230,7 @@ def shared_of(
     scheme: AnyScheme, older: Evidence, newer: Evidence, identical: npt.NDArray[np.bool_], plan: Plan
 ) -> Shared | None:
     """Return where m pairs share something, of the older and of the newer text; ``None`` if the scheme does not know.
-
-    Args:
-        older: m items.
-        newer: m items.
-        identical: ``bool[m]``, true for equal contents, which share the whole text.
-    """
+    ``identical`` ones share the whole text."""
     if scheme.shared is None or scheme.lengths is None:
         return None
     shared = scheme.shared(older, newer, plan)
@@ -251,18 +246,12 @@ def shared_of(
 def nearest_pairs(
     items: npt.NDArray[np.int32], slots: npt.NDArray[np.int64], similarity: npt.NDArray[np.float64], most: int | None
 ) -> npt.NDArray[np.int64]:
-    """Return which of m pairs are among the ``most`` (``None``: all) of their item, as positions in ascending order:
-    the most similar ones, of equal ones those whose other document arrived first.
+    """Return which of m pairs, in order of their items, are among the ``most`` (``None``: all) of their item, as
+    positions in ascending order: the most similar ones, of equal ones those whose other document (``slots``) arrived
+    first.
 
-    Args:
-        items: the item of each pair, in ascending order.
-        slots: the number of the other document of each.
-        similarity: of each, in [0, 1].
-        most: pairs of an item.
-
-    Example:
-        >>> nearest_pairs(np.array([0, 0, 0, 1], np.int32), np.array([4, 2, 3, 2]), np.array([0.9, 0.9, 0.8, 0.8]), 1)
-        array([1, 3])
+    >>> nearest_pairs(np.array([0, 0, 0, 1], np.int32), np.array([4, 2, 3, 2]), np.array([0.9, 0.9, 0.8, 0.8]), 1)
+    array([1, 3])
     """
     if most is None or len(items) <= most:
         return np.arange(len(items))
@@ -307,13 +296,8 @@ def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDAr
 def deciding_parts(
     similarity: npt.NDArray[np.float64], newer: npt.NDArray[np.float64], part_min: float | None
 ) -> npt.NDArray[np.float64]:
-    """Return how alike m pairs are for the decision about the newer text, ``float64[m]``; -1 if it stays.
-
-    Args:
-        similarity: 1 for copies.
-        newer: the part of the newer text that stands in the older one, in [0, 1].
-        part_min: the part from which it is a duplicate; ``None``: only copies are.
-    """
+    """Return how alike m pairs are for the decision about the newer text, ``float64[m]``; -1 if it stays. It goes if it
+    is a copy (``similarity`` 1), or if ``part_min`` of it, unless that is ``None``, stands in the older one."""
     is_part = newer >= (2.0 if part_min is None else part_min)
     return np.where(similarity == 1.0, 1.0, np.where(is_part, np.minimum(newer, ESTIMATE_MAX), -1.0))
 
@@ -342,11 +326,8 @@ def turned(relation: Relation, id_: str) -> Relation:
 
 
 def orient(arrived: Matches) -> Matches:
-    """Order the two documents of each pair by event time; equal times, and a document without a time, change nothing.
-
-    Args:
-        arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
-    """
+    """Order the two documents of each pair, which are in order of arrival, by event time; equal times, and a document
+    without a time, change nothing."""
     older, newer, older_times, newer_times, _, _, shared, *_ = arrived
     swap = (newer_times < older_times) & (newer_times != NO_TIME) & (older_times != NO_TIME)
     if not swap.any():
@@ -363,15 +344,10 @@ def named(
     table: BandTable, batch: Batch, items: npt.NDArray[np.int32], slots: npt.NDArray[np.int64],
     known: tuple[Any, ...], *, separate: bool,
 ) -> Matches:  # fmt: skip
-    """Return pairs of items of a batch and documents of a table with ids and times, the older one by time first.
+    """Return pairs of items of a batch and documents of a table, in the step that found them, with ids and times, the
+    older one by time first.
 
-    Args:
-        table: in the step that found the pairs.
-        batch: that was matched.
-        items: the item of each pair.
-        slots: the number of its other document in the table.
-        known: all fields of ``Matches`` from ``similarity`` on.
-        separate: ids are full ids, of collections.
+    ``known`` has all fields of ``Matches`` from ``similarity`` on; ``separate``: ids are full ids, of collections.
     """
     out = np.empty((6, len(items)), np.int64)
     turned = views.name_pairs(table.at(), slots, items, batch.id_starts, batch.times, out)

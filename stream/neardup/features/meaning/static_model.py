@@ -49,12 +49,8 @@ Pieces = Callable[[str], Sequence[int]]
 
 
 class StaticModel:
-    """The vectors of words. Threads may share one.
-
-    Args:
-        weights: of each piece, ``float16[p, d]`` or ``float32[p, d]``.
-        pieces: the pieces of a word.
-    """
+    """The vectors of words, by the ``weights`` of their ``pieces`` (``float16[p, d]`` or ``float32[p, d]``). Threads
+    may share one."""
 
     def __init__(self, weights: npt.NDArray[Any], pieces: Pieces) -> None:
         self._weights, self._pieces, self._lock = weights, pieces, Lock()

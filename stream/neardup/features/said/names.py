@@ -65,11 +65,7 @@ def _case_table(form: NormalForm) -> CaseTable:
 
 
 def names_in(held: HeldTexts, form: NormalForm, refused: Collection[int] = ()) -> Names:
-    """Return the names of texts.
-
-    Args:
-        refused: positions of texts that are left out.
-    """
+    """Return the names of texts, but of those at the positions ``refused``."""
     raw = held.raw
     if refused:
         rows = np.setdiff1d(np.arange(len(raw.lengths)), np.fromiter(refused, np.int64, len(refused)))

@@ -49,16 +49,12 @@ class _Piece(NamedTuple):
 
 
 def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: bool) -> list[tuple[NewWord, ...]]:
-    """Return what n texts say that n earlier ones do not say.
+    """Return what n texts, as they were given, say that n earlier ones do not say: numbers, and with ``words`` also
+    words.
 
-    Args:
-        texts: as they were given; their first ``CHARACTERS_MAX`` code points are looked at.
-        older: the word sets of the earlier texts, and where each begins (``int64[n + 1]``).
-        words: whether words count; without them only numbers do.
-
-    Returns:
-        For each text ``NEW_MAX`` at most, each once, numbers first, then by place. Where there are more, the longest
-        words are left.
+    ``older`` are the word sets of the earlier texts, and where each begins. The first ``CHARACTERS_MAX`` code points of
+    a text are looked at. Of each there are ``NEW_MAX`` at most, each once, numbers first, then by place; of more, the
+    longest words.
     """
     texts = [text[:CHARACTERS_MAX] for text in texts]
     pieces = [list(_pieces(text)) for text in texts]

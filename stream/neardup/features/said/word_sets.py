@@ -89,15 +89,9 @@ class _Scratch(NamedTuple):
 def word_sets(
     codes: CodePoints, names: Names | None = None, *, words: bool = True
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Return the word set of each text.
+    """Return the word sets of normalised texts: the units of all, and where each begins, ``int64[n + 1]``.
 
-    Args:
-        codes: the normalised texts.
-        names: their names; ``None``: no word is one.
-        words: whether to keep words; without them a set has numbers and corrections only.
-
-    Returns:
-        The units of all sets, and where each begins, ``int64[n + 1]``.
+    Without ``names`` no word is a name; without ``words`` a set has numbers and corrections only.
     """
     n, most = len(codes.lengths), WORDS_MAX + NUMBERS_MAX
     if names is None:

@@ -107,22 +107,14 @@ class NormalForm(NamedTuple):
 
 
 def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
-    """Normalise a batch of texts.
-
-    Returns:
-        The columns that ``CodePoints`` describes. A text that holds a lone surrogate is marked and has length 0.
-    """
+    """Normalise a batch of texts. One that holds a lone surrogate is marked and has length 0."""
     held = tuple(texts)  # keeps the strings while kernels read them
     raw = raw_texts(held)
     return fold(raw, form, int(raw.lengths.sum()))
 
 
 def fold(texts: RawTexts, form: NormalForm, characters: int) -> CodePoints:
-    """Normalise a batch of texts where they are; the caller keeps their characters.
-
-    Args:
-        characters: of all texts.
-    """
+    """Normalise a batch of texts, of so many characters, where they are; the caller keeps their characters."""
     n = len(texts.widths)
     starts, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
     is_wide, surrogates = np.empty(n, np.bool_), np.empty(n, np.bool_)

@@ -100,13 +100,11 @@ class _Pairs(NamedTuple):
 
 
 def fold_table(steps: Callable[[str], str], *, composes: bool, fold_space: bool) -> FoldTable:
-    """The table of the normalisation that ``steps`` computes for a string.
+    """The table of the normalisation that ``steps`` computes for a string, a chain of ``unicodedata.normalize`` and
+    ``str.casefold``.
 
-    Args:
-        steps: a chain of ``unicodedata.normalize`` and ``str.casefold``.
-        composes: whether NFKC is one of the steps, which removes what is invisible. Without it no code point interacts
-            with another.
-        fold_space: whether white space (``str.isspace``) becomes a blank.
+    ``composes``: NFKC is one of the steps, which removes what is invisible; without it no code point interacts with
+    another. ``fold_space``: white space (``str.isspace``) becomes a blank.
     """
     chunks = _chunks()
     pairs = _pairs(chunks) if composes else _Pairs({}, set(), set())

@@ -41,22 +41,15 @@ class Stratum(NamedTuple):
 
 
 def clopper_pearson(found: int, units: int) -> Proportion:
-    """Return a fraction with an interval that holds the truth at least as often as ``_CONFIDENCE`` says.
+    """Return the fraction ``found`` of ``units`` that were drawn, with an interval that holds the truth at least as
+    often as ``_CONFIDENCE`` says; NaN for a sample of nothing.
 
-    It is exact: whatever the truth is, and however few units there are. For a sample without replacement from few
-    units it is wider than needed. Source: Clopper, Pearson, "The use of confidence or fiducial limits illustrated in
-    the case of the binomial", Biometrika 26, 1934.
+    It is exact: whatever the truth is, and however few units there are. For a sample without replacement from few units
+    it is wider than needed. Source: Clopper, Pearson, "The use of confidence or fiducial limits illustrated in the case
+    of the binomial", Biometrika 26, 1934.
 
-    Args:
-        found: the units of the sample that have the property.
-        units: the units of the sample.
-
-    Returns:
-        The fraction and the ends of its interval; NaN for a sample of nothing.
-
-    Example:
-        >>> [round(x, 3) for x in clopper_pearson(8, 10)]
-        [0.8, 0.444, 0.975]
+    >>> [round(x, 3) for x in clopper_pearson(8, 10)]
+    [0.8, 0.444, 0.975]
     """
     if units == 0:
         return Proportion(math.nan, math.nan, math.nan)
@@ -87,13 +80,8 @@ def count_bounds(stratum: Stratum, tail: float) -> tuple[int, int]:
     that was looked at whole has no error. Source: Buonaccorsi, "A note on confidence intervals for proportions in
     finite populations", The American Statistician 41, 1987.
 
-    Args:
-        stratum: the sample and the size of the part.
-        tail: the probability.
-
-    Example:
-        >>> count_bounds(Stratum(0, 100, 1_000), 0.025), count_bounds(Stratum(3, 10, 10), 0.025)
-        ((0, 34), (3, 3))
+    >>> count_bounds(Stratum(0, 100, 1_000), 0.025), count_bounds(Stratum(3, 10, 10), 0.025)
+    ((0, 34), (3, 3))
     """
     units, sampled, size = stratum
     return size - _greatest(sampled - units, sampled, size, tail), _greatest(units, sampled, size, tail)
@@ -136,18 +124,11 @@ def _with_unseen(seen: int, seen_min: float, tail: float) -> int:
 
 
 def share_of(stratum: Stratum, seen_min: float = 1.0) -> Proportion:
-    """Return the fraction of a part of a population that has a property, with an interval.
+    """Return the fraction of a part of a population that has a property, with an interval; NaN for a sample of nothing.
+    Where the property is, it is seen with a probability of ``seen_min`` at least.
 
-    Args:
-        stratum: the sample and the size of the part.
-        seen_min: the probability with which the property is seen where it is there, at least.
-
-    Returns:
-        The fraction and the ends of its interval; NaN for a sample of nothing.
-
-    Example:
-        >>> [round(x, 3) for x in share_of(Stratum(95, 100, 1_000))]
-        [0.95, 0.889, 0.982]
+    >>> [round(x, 3) for x in share_of(Stratum(95, 100, 1_000))]
+    [0.95, 0.889, 0.982]
     """
     if not stratum.sampled:
         return Proportion(math.nan, math.nan, math.nan)
@@ -157,24 +138,16 @@ def share_of(stratum: Stratum, seen_min: float = 1.0) -> Proportion:
 
 
 def recall_of(found: Stratum, missed: Stratum, seen_min: float = 1.0) -> Proportion:
-    """Return how much of what is to be found was found, from two samples: of what was found, and of the others.
+    """Return which part of what was to be found was ``found``, from samples of that and of what was ``missed``, with an
+    interval; NaN if no unit was seen. A missed unit is seen with a probability of ``seen_min`` at least.
 
     Where duplicates are rare, a sample of all contents has few units. But what a run found is known, and the others can
     be few once those are left out that cannot be units. The error of an end is divided among the numbers that it
     depends on, so the interval holds the truth at least as often as ``_CONFIDENCE`` says (Bonferroni). Source: Wendell,
     Schmee, "Exact inference for proportions from a stratified finite population", JASA 91, 1996.
 
-    Args:
-        found: of what was found, those that were to be found.
-        missed: of what was not found, those that were to be found.
-        seen_min: the probability with which such a unit is seen, at least.
-
-    Returns:
-        The estimate of found units by all units, and the ends of its interval; NaN if no unit was seen.
-
-    Example:
-        >>> [round(x, 3) for x in recall_of(Stratum(300, 300, 900), Stratum(0, 1_000, 2_000))]
-        [1.0, 0.994, 1.0]
+    >>> [round(x, 3) for x in recall_of(Stratum(300, 300, 900), Stratum(0, 1_000, 2_000))]
+    [1.0, 0.994, 1.0]
     """
     if not found.units and not missed.units:
         return Proportion(math.nan, math.nan, math.nan)
@@ -188,19 +161,11 @@ def recall_of(found: Stratum, missed: Stratum, seen_min: float = 1.0) -> Proport
 
 
 def effective_units(weights: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> float:
-    """Return how many units of one weight a weighted sum is worth: the square of the sum by the sum of the squares.
+    """Return how many units of one weight a weighted sum is worth, such as pairs of contents: the square of the sum by
+    the sum of the squares. Source: Kish, "Survey Sampling", Wiley, 1965, section 8.2.
 
-    Source: Kish, "Survey Sampling", Wiley, 1965, section 8.2.
-
-    Args:
-        weights: ``int64[n]`` or ``float64[n]``, how much each sampled unit brings, for example pairs of a content.
-
-    Returns:
-        A number of units, from 1 to n; 0 without weights.
-
-    Example:
-        >>> [round(effective_units(np.array(x)), 2) for x in ([1, 1, 1, 1], [100, 1, 1])]
-        [4.0, 1.04]
+    >>> [round(effective_units(np.array(x)), 2) for x in ([1, 1, 1, 1], [100, 1, 1])]
+    [4.0, 1.04]
     """
     total, squares = float(weights.sum()), float((weights.astype(np.float64) ** 2).sum())
     return total**2 / squares if squares else 0.0

@@ -37,12 +37,8 @@ class KeySet:
         self._slots, self._count = np.zeros(1 << _BITS, np.uint32), 0
 
     def meet(self, keys: Keys, adds: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return which items share a key with an item that was added before, and add those of ``adds``, in order.
-
-        Args:
-            keys: ``uint32[n, b]``, from ``short_keys``.
-            adds: ``bool[n]``.
-        """
+        """Return which of n items share a key (``uint32[n, b]``, from ``short_keys``) with an item that was added
+        before, and add those of ``adds``, in order."""
         while 2 * (self._count + keys.size) > len(self._slots):
             held = self._slots[self._slots > 0].reshape(-1, 1)
             self._slots = np.zeros(2 * len(self._slots), np.uint32)

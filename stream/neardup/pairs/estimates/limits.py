@@ -37,16 +37,12 @@ def losses_of(
 ) -> Losses:
     """Return what the truncated probes among those of m candidates left out; there is one at least.
 
-    Args:
-        items: the item of each candidate, in ascending order.
-        slots: the number of each candidate; older ones have lower numbers.
-        uncompared: with one candidate of an item, how many documents its probe did not compare, else 0.
-        is_pair: which candidates are pairs.
+    Candidates are in order of their items; older documents have lower ``slots``. ``uncompared`` says, with one
+    candidate of an item, how many documents its probe did not compare, and is 0 else.
 
-    Example:
-        >>> items, slots = np.array([4, 4, 6], np.int32), np.array([10, 12, 3])
-        >>> losses_of(items, slots, np.array([30, 0, 0], np.int32), np.array([True, False, True])).missed
-        array([15.])
+    >>> items, slots = np.array([4, 4, 6], np.int32), np.array([10, 12, 3])
+    >>> losses_of(items, slots, np.array([30, 0, 0], np.int32), np.array([True, False, True])).missed
+    array([15.])
     """
     truncated = np.flatnonzero(uncompared)
     owners = items[truncated]
@@ -59,17 +55,11 @@ def losses_of(
 
 
 def lone_of(items: npt.NDArray[np.int32], is_pair: npt.NDArray[np.bool_], losses: Losses) -> int:
-    """Return how many documents left out candidates and have no pair.
+    """Return how many of the documents of m candidates left out some, by ``losses``, and have no pair.
 
-    Args:
-        items: the item of each of m candidates.
-        is_pair: which candidates are pairs.
-        losses: what the truncated probes left out.
-
-    Example:
-        >>> losses = NO_LOSSES._replace(items=np.array([6, 7]))
-        >>> lone_of(np.array([4, 4, 6], np.int32), np.array([True, False, True]), losses)
-        1
+    >>> losses = NO_LOSSES._replace(items=np.array([6, 7]))
+    >>> lone_of(np.array([4, 4, 6], np.int32), np.array([True, False, True]), losses)
+    1
     """
     if not len(losses.items):
         return 0
@@ -95,19 +85,14 @@ def counted_recall(counts: Mapping[str, int]) -> float | None:
 
 
 def recall_by_limits(pairs: int, missed: int) -> Proportion:
-    """Return the fraction of pairs that limits have left, as far as they were counted.
+    """Return the fraction of pairs of different contents that limits have left, as far as they were counted; NaN
+    without any. Its interval ends at it, because it draws no sample.
 
-    Args:
-        pairs: pairs of different contents that were found.
-        missed: pairs that limits are expected to have cost. A probe counts at most 1,024 documents, so it is a lower
-            bound where a bucket holds more.
+    ``missed`` is what limits are expected to have cost. A probe counts at most 1,024 documents, so it is a lower bound
+    where a bucket holds more.
 
-    Returns:
-        The fraction; its interval ends at it, because it counts and draws no sample. NaN without pairs.
-
-    Example:
-        >>> recall_by_limits(800, 200).value
-        0.8
+    >>> recall_by_limits(800, 200).value
+    0.8
     """
     recall = pairs / (pairs + missed) if pairs + missed else float("nan")
     return Proportion(recall, recall, recall)

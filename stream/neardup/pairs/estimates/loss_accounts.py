@@ -33,19 +33,13 @@ class LossAccounts:
     def add(
         self, losses: Losses, times: npt.NDArray[np.int64], clusters: Sequence[str], sources: Sequence[str]
     ) -> None:
-        """Count the losses of k probes.
+        """Count the losses of k probes by their ``times`` (microseconds, the least number for none), by the id of the
+        oldest document that each compared (``clusters``), and by source, empty for none.
 
-        Args:
-            losses: of k probes.
-            times: ``int64[k]``, microseconds; the least number for none.
-            clusters: k ids, of the oldest documents that were compared.
-            sources: k names, empty for none.
-
-        Example:
-            >>> accounts, one = LossAccounts(), np.array([3], np.int32)
-            >>> accounts.add(Losses(one, one, np.array([2.5]), np.array([7])), np.array([0]), ["a"], [""])
-            >>> accounts.values()["largest"]
-            [{'id': 'a', 'truncated': 1, 'uncompared': 3, 'missed_pairs': 2.5}]
+        >>> accounts, one = LossAccounts(), np.array([3], np.int32)
+        >>> accounts.add(Losses(one, one, np.array([2.5]), np.array([7])), np.array([0]), ["a"], [""])
+        >>> accounts.values()["largest"]
+        [{'id': 'a', 'truncated': 1, 'uncompared': 3, 'missed_pairs': 2.5}]
         """
         hours = [None if time == _NO_TIME else time // _HOUR * 3600 for time in times.tolist()]
         for keys, accounts in ((hours, self._hours), (sources, self._sources), (clusters, self._clusters)):

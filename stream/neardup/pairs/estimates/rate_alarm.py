@@ -22,17 +22,14 @@ LEVEL = 1e-6
 
 
 class RateAlarm:
-    """The capital of the bets.
+    """The capital of the bets; ``level`` is the probability of an alarm while the chances hold, however many trials
+    there are.
 
-    Args:
-        level: the probability of an alarm while the chances hold, however many trials there are.
-
-    Example:
-        >>> alarm = RateAlarm()
-        >>> for n in range(300):
-        ...     alarm.add(is_missed=n % 4 == 0, chance=0.05)
-        >>> alarm.rings
-        True
+    >>> alarm = RateAlarm()
+    >>> for n in range(300):
+    ...     alarm.add(is_missed=n % 4 == 0, chance=0.05)
+    >>> alarm.rings
+    True
     """
 
     def __init__(self, level: float = LEVEL) -> None:

@@ -112,12 +112,8 @@ class SampleIndex:
         return documents, sampled
 
     def common(self, documents: Longs, sampled: Longs, values: Elements, starts: Longs) -> tuple[Longs, Longs]:
-        """Return how many elements pairs have in common, and how many the document has (``int64[m]`` each).
-
-        Args:
-            documents, sampled: the rows of m pairs.
-            values, starts: documents as elements in any order, repetitions included.
-        """
+        """Return how many elements m pairs of rows have in common, and how many the document has (``int64[m]`` each).
+        Documents are elements in any order, repetitions included."""
         values, starts = sorted_sets(values, starts)
         out = np.empty(len(documents), np.int64)
         _common(self._values, self._starts, sampled, values, starts, documents, out)

@@ -75,12 +75,7 @@ class Purity(NamedTuple):
 
 
 def counts_of_labels(clusters: Ints, labels: Ints) -> Counts:
-    """Count against a partition.
-
-    Args:
-        clusters: the cluster of each document, ``int64[n]``.
-        labels: its true class, ``int64[n]``.
-    """
+    """Count the clusters of n documents against a partition into labels."""
     clusters, labels = _numbered(clusters), _numbered(labels)
     first, end = int(clusters.max(initial=-1)) + 1, int(labels.max(initial=-1)) + 1
     cells, cell_of, both = np.unique(clusters * end + labels, return_inverse=True, return_counts=True)
@@ -90,13 +85,8 @@ def counts_of_labels(clusters: Ints, labels: Ints) -> Counts:
 
 
 def counts_of_pairs(clusters: Ints, a: Ints, b: Ints) -> Counts:
-    """Count against known pairs. The classes are what the pairs join, directly or in several steps.
-
-    Args:
-        clusters: the cluster of each document, ``int64[n]``.
-        a: one document of each pair, ``int64[m]``.
-        b: the other document; every pair occurs once.
-    """
+    """Count the clusters of n documents against known pairs, each once. The classes are what the pairs join, directly
+    or in several steps."""
     n = len(clusters)
     together = clusters[a] == clusters[b]
     true = 1 + np.bincount(a, minlength=n) + np.bincount(b, minlength=n)
@@ -121,10 +111,6 @@ def quality(counts: Counts) -> Quality:
 
 def purity_by_size(clusters: Ints, classes: Ints) -> list[Purity]:
     """How much of the clusters of each size is of their commonest class; sizes from 2, each row up to twice as large.
-
-    Args:
-        clusters: the cluster of each document, ``int64[n]``.
-        classes: its true class, ``int64[n]``.
 
     >>> [row[:4] for row in purity_by_size(np.array([0, 0, 1, 1, 1, 2]), np.array([7, 7, 7, 8, 8, 8]))]
     [(2, 2, 1, 2), (3, 4, 1, 3)]

@@ -23,12 +23,8 @@ _TAILS = (0.025, 0.975)
 
 
 def resampled(sums: Floats, units: Ints) -> Floats | None:
-    """Return the sums over rows in each resample, ``float64[k, RESAMPLES]``; ``None`` with a single unit.
-
-    Args:
-        sums: k numbers of each of n rows, ``float64[k, n]``.
-        units: the unit of each row, ``int64[n]``.
-    """
+    """Return k sums over n rows (``float64[k, n]``) in each resample of their units, ``float64[k, RESAMPLES]``;
+    ``None`` with a single unit."""
     drawn = draws(units)
     if drawn is None:
         return None

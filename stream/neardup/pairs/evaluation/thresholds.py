@@ -86,12 +86,8 @@ def propose(similarity: npt.NDArray[np.float64], same: npt.NDArray[np.bool_], fa
 def interval_of(
     similarity: npt.NDArray[np.float64], same: npt.NDArray[np.bool_], false_weight: float = 0.5
 ) -> tuple[float, float]:
-    """Return the ends of the ranges of the best thresholds in 95 of 100 resamples of n judged pairs.
-
-    Args:
-        similarity: ``float64[n]``, each in [0, 1].
-        same: ``bool[n]``, whether the pair was judged to be one; both kinds are there.
-        false_weight: as for ``propose``.
+    """Return the ends of the ranges of the best thresholds in 95 of 100 resamples of n judged pairs, of both kinds; the
+    parameters are those of ``propose``.
 
     >>> similarity = np.arange(100) / 100
     >>> low, high = interval_of(similarity, similarity >= 0.6)
@@ -128,13 +124,8 @@ def calibrated(
     false_weight: float = 0.5,
     pairs_min: int = 2,
 ) -> dict[str, Calibrated]:
-    """Return the threshold of each signal by the judged pairs of which both sides have it.
-
-    Args:
-        by_signal: ``float64[n]`` by the name of a signal, each in [0, 1] or NaN.
-        same: ``bool[n]``, whether the pair was judged to be one.
-        false_weight: as for ``propose``.
-        pairs_min: a signal of fewer pairs has no threshold.
+    """Return the threshold of each signal by the judged pairs of which both sides have it: the others are NaN. A signal
+    of fewer than ``pairs_min`` has none. The other parameters are those of ``propose``.
 
     >>> found = calibrated({"text": np.array([0.3, 0.9]), "title": np.array([0.5, np.nan])}, np.array([False, True]))
     >>> found["text"][:3], found["title"][:3]

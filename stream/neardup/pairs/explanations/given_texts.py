@@ -99,13 +99,8 @@ def verified(
     older: npt.NDArray[np.uint32], newer: npt.NDArray[np.uint32], span: tuple[int, int, int, int], reach: int
 ) -> tuple[int, int, int, int] | None:
     """Return the equal passage of two normalised texts that an estimated one stands for, ``None`` if it is not equal
-    letter by letter.
-
-    Args:
-        older, newer: the code points of the texts.
-        span: begin and end in the older text and in the newer one.
-        reach: how far each end of an estimate is beyond the common text at most.
-    """
+    letter by letter. ``span`` is begin and end in the older and in the newer text; each end is beyond the common text
+    by ``reach`` at most."""
     begin, end, other, other_end = span
     if end - begin != other_end - other or end > len(older) or other_end > len(newer):
         return None
@@ -125,14 +120,8 @@ def verified(
 
 
 def marked(older: str, newer: str, relation: Relation, plan: Any) -> tuple[tuple[Marked, ...], ...]:
-    """Return two texts in pieces, of which those of passages have numbers. Joined they are the texts.
-
-    Args:
-        older: the text of the earlier document, as it was given.
-        newer: the text of the other one.
-        relation: what they share.
-        plan: of scheme ``passages``.
-    """
+    """Return two texts as they were given, by what they share under a plan of scheme ``passages``, in pieces of which
+    those of passages have numbers. Joined they are the texts."""
     texts = [given_text(text, plan.normal_form) for text in (older, newer)]
     spans: list[list[tuple[int, int, int, bool]]] = [[], []]
     for number, span in enumerate(relation.passages):
@@ -158,12 +147,8 @@ def _pieces(text: str, spans: list[tuple[int, int, int, bool]]) -> Iterator[Mark
 
 
 class GivenTexts:
-    """The texts of the newest documents, for the passages of later ones.
-
-    Args:
-        plan: of scheme ``passages``: its normal form, and the hashes of a window.
-        bytes_max: bytes of UTF-8 of the texts that are held, about.
-    """
+    """The newest texts, of some ``bytes_max`` of UTF-8, for the passages of later ones; ``plan`` is that of scheme
+    ``passages``."""
 
     @classmethod
     def of(cls, config: Config) -> GivenTexts | None:

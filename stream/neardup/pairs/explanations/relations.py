@@ -34,12 +34,8 @@ class Relations(NamedTuple):
 
 
 def by_arrival(matches: Matches, times: npt.NDArray[np.int64]) -> tuple[Shared, list[str]]:
-    """Return what m pairs share, of the document that arrived first and of the later one, and the ids of the first.
-
-    Args:
-        matches: pairs that know what they share, in order of event time.
-        times: the event times of the documents that arrived later, ``int64[m]``.
-    """
+    """Return what m pairs, in order of event time, share, of the document that arrived first and of the later one, and
+    the ids of the first. ``times`` are those of the documents that arrived later."""
     assert matches.shared is not None, "the scheme does not know what texts share"
     swapped = matches.newer_times != times
     names = zip(matches.older, matches.newer, swapped.tolist(), strict=True)
@@ -49,13 +45,8 @@ def by_arrival(matches: Matches, times: npt.NDArray[np.int64]) -> tuple[Shared, 
 def closest(
     rows: npt.NDArray[np.signedinteger[Any]], others: npt.NDArray[np.int64], fractions: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
-    """Return which of m pairs is the relation of each later document, as positions by the later document.
-
-    Args:
-        rows: the later documents, whole numbers ``[m]``.
-        others: numbers of the earlier ones in order of arrival, ``int64[m]``.
-        fractions: the shared part of the earlier and of the later text of each pair, ``float64[m, 2]``.
-    """
+    """Return which of m pairs is the relation of each later document (``rows``), as positions by the later document.
+    The earlier ones have numbers in order of arrival; ``fractions`` are shared by the earlier and by the later text."""
     newer = np.round(fractions[:, 1], SIMILARITY_DIGITS)
     order = np.lexsort((others, -newer, relation_kinds(fractions), rows))
     return order[np.flatnonzero(np.diff(rows[order], prepend=-1))]

@@ -35,15 +35,10 @@ def counts_in(
     table: BandTable, slots: npt.NDArray[np.int64], newer: Evidence, items: npt.NDArray[np.int32], size: int, *,
     has_words: bool,
 ) -> Counts:  # fmt: skip
-    """Count what documents of a table and items of ``newer`` have in common.
+    """Count what m documents of a table, which has their sets, and the items of ``newer`` that each is compared with
+    have in common.
 
-    Args:
-        table: has the sets of the older documents.
-        slots: m of its documents.
-        newer: n items.
-        items: the item that each document is compared with, ``int32[m]``.
-        size: bytes of an element, 4 or 8.
-        has_words: a section of words stands before the elements.
+    ``size`` is the bytes of an element, 4 or 8; ``has_words``: a section of words stands before the elements.
     """
     counts, width = np.empty((3, len(slots)), np.int64), newer.fixed.shape[1]
     done, least = 0, _ROOM_BYTES

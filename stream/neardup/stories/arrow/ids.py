@@ -83,13 +83,8 @@ def as_ids(array: Any, kind: Any) -> Any:
 
 
 def numbers_as_ids(path: str, ids: Any, first: int, size: int) -> Any:
-    """Return the ids of rows, as strings or their bytes; ``path:row`` for a row without one.
-
-    Args:
-        path: of the file, or another name of the table.
-        ids: the column of ids as ``id_texts`` returns it, ``None`` if there is none.
-        first: the number of the first row.
-    """
+    """Return the ids of rows, as strings or their bytes: those of a column, as ``id_texts`` returns it, or ``path:row``
+    for a row without one, from the number ``first`` on."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -104,11 +104,8 @@ def _reader(pa: Any, tables: Iterable[Any]) -> Any:
 
 
 class RowNumbers:
-    """Numbers the rows of tables from 1, so that an id that is made of a number names one row. Threads may share one.
-
-    Args:
-        least: returns a number that all later rows exceed.
-    """
+    """Numbers the rows of tables from 1, so that an id that is made of a number names one row: all later rows exceed
+    ``least()``. Threads may share one."""
 
     def __init__(self, least: Callable[[], int]) -> None:
         self._least, self._last, self._lock = least, 0, Lock()

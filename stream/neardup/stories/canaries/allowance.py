@@ -10,17 +10,13 @@ TOGETHER = 8
 
 class Allowance:
     """At most so many canaries a second, and those of one second at once; none before some time has passed. Where more
-    than ``TOGETHER`` are wanted, fewer are not given: they share the cost of calls.
+    than ``TOGETHER`` are wanted, fewer are not given: they share the cost of calls. ``clock`` returns seconds, and only
+    advances.
 
-    Args:
-        per_second: canaries.
-        clock: returns seconds, and only advances.
-
-    Example:
-        >>> times = iter([0.0, 60.0, 60.0, 60.5])
-        >>> allowance = Allowance(40, lambda: next(times))
-        >>> allowance.take(100), allowance.take(100), allowance.take(100)
-        (40, 0, 20)
+    >>> times = iter([0.0, 60.0, 60.0, 60.5])
+    >>> allowance = Allowance(40, lambda: next(times))
+    >>> allowance.take(100), allowance.take(100), allowance.take(100)
+    (40, 0, 20)
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float]) -> None:

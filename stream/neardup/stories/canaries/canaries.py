@@ -61,13 +61,8 @@ class _Due(NamedTuple):
 
 
 class Canaries:
-    """The canaries of one matcher.
-
-    Args:
-        every: one document in so many; 0 for none.
-        seed: draws originals and edits, with that of the configuration.
-        allowance: bounds the canaries by time.
-    """
+    """The canaries of one matcher: one document in ``every`` (0: none), as far as the allowance has room. ``seed``
+    draws originals and edits, with that of the configuration."""
 
     def __init__(
         self, matcher: Matcher, every: int = EVERY, seed: int = 0, allowance: Allowance | None = None

@@ -56,14 +56,8 @@ def has_canaries(config: Config) -> bool:
 
 
 def edited(documents: Sequence[Document], own: Evidence, config: Config, least: Sequence[float], draws: Draws) -> Edits:
-    """Return edited copies of documents.
-
-    Args:
-        documents: n documents that a signer has accepted.
-        own: their evidence.
-        config: a configuration that has canaries.
-        least: the least similarity of each copy.
-    """
+    """Return edited copies of n documents with their ``own`` evidence, each with its least similarity. The
+    configuration has canaries."""
     scheme, plan = SCHEMES[config.scheme], config.plan
     values, starts = sorted_sets(*scheme.features(documents, plan).features)
     sizes = np.diff(starts)

@@ -28,11 +28,8 @@ class NamedLosses(NamedTuple):
 def named_losses(
     matcher: Matcher, batch: Batch, part: Slice, source_of: Callable[[int], str] | None = None
 ) -> NamedLosses:
-    """Return the losses of a slice, in the step that matched it.
-
-    Args:
-        source_of: names the source of an item, empty for none; by default the host of its id.
-    """
+    """Return the losses of a slice, in the step that matched it. ``source_of`` names the source of an item, empty for
+    none; by default it is the host of its id."""
     losses = part.losses
     ids, named = matcher.table.ids(losses.oldest), batch.ids_at(losses.items)
     if matcher.config.separate:

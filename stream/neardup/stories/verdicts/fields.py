@@ -212,13 +212,8 @@ def has_value(field: Field, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def columns_of(
     verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW
 ) -> dict[str, tuple[npt.NDArray[Any], Any]]:
-    """Return for each field its values (of a status the number), and where there is none (``bool[n]``, or ``None``).
-
-    Args:
-        verdicts: of n arrivals.
-        original_ids: the ids of the originals, of those verdicts that name one.
-        new: what is new, by arrival.
-    """
+    """Return for each field the values of n verdicts (of a status the number), and where there is none (``bool[n]``, or
+    ``None``). ``original_ids`` are of those that name an original; ``new`` is by arrival."""
     is_refused = verdicts.statuses == REFUSED
     columns: dict[str, tuple[npt.NDArray[Any], Any]] = {}
     for field in FIELDS:
@@ -291,17 +286,10 @@ def verdicts_of(
     documents: Sequence[Document], place: int, verdicts: Verdicts, original_ids: Sequence[str], new: NewWords,
     relations: Mapping[int, Relation], reasons: Mapping[int, str], more: int,
 ) -> list[Verdict]:  # fmt: skip
-    """Return the verdicts of documents as objects. Those that say more than that a document is an original are made
-    again with all fields.
+    """Return the verdicts of n documents as objects, the first at ``place``. Those ``more`` that say more than that a
+    document is an original are made again with all fields.
 
-    Args:
-        documents: n arrivals.
-        place: of the first.
-        verdicts: of the arrivals.
-        original_ids, new: as for ``values_of``.
-        relations: of the arrivals that have one.
-        reasons: why arrivals were refused.
-        more: how many say more than that a document is an original.
+    ``original_ids`` and ``new`` are as for ``values_of``; ``relations`` and ``reasons`` of refusals are by arrival.
     """
     n, others, ids = len(documents), others_of(verdicts, relations, more), iter(original_ids)
     derived = verdicts if len(others) == n else verdicts.select(np.array(others))

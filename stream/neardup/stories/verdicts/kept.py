@@ -99,12 +99,8 @@ class TableHoldings(Holdings):
     def leave(self, changes: Changes, rows: _Longs, stories: _Longs, evidence: _Evidence, ids: _Ids) -> None:
         """Follow a step, and copy what leaves the table with it; after an exception it can be called again.
 
-        Args:
-            changes: what the step changed.
-            rows: of contents of stories, which leave.
-            stories: the place of the story of which each is the first content, ``NONE`` for none.
-            evidence: returns the evidence of rows of the table.
-            ids: returns the ids of rows of the table.
+        ``rows`` of contents of stories leave; ``stories`` are the places of those of which each is the first content,
+        ``NONE`` for none. ``evidence`` and ``ids`` return those of rows of the table.
         """
         leaves = np.array([row not in self.evidence for row in rows.tolist()], np.bool_)
         rows, stories = rows[leaves], stories[leaves]
@@ -188,11 +184,7 @@ def complete(kept: KeptStories) -> KeptStories:
 
 def in_table(records: _Longs, contents: npt.NDArray[np.uint64]) -> set[int]:
     """Return the places of the contents of records (by row) that the table has: it needs no other copy of them.
-
-    Args:
-        records: of the stories.
-        contents: the hash of the content of each row of the table, from 0 on. A salvaged row may have another content.
-    """
+    ``contents`` are the hashes of its rows, from 0 on; a salvaged row may have another content."""
     parts, has = contents_in(records)
     rows, hashes = parts[has, CONTENT_ROW], parts[has, CONTENT_HASH].astype(np.uint64)
     there = (rows >= 0) & (rows < len(contents))
@@ -207,13 +199,8 @@ def _contents(record: _Longs) -> set[int]:
 
 def stories_of(clusters: _Longs, begins: npt.NDArray[np.bool_], kept: KeptStories) -> _Longs:
     """Return the record of each row, ``int64[n]``: ``NONE`` for an original that is alone in its story, ``GONE`` where
-    the story has ended.
-
-    Args:
-        clusters: the place of the original of each row.
-        begins: ``bool[n]``, which rows are originals.
-        kept: all stories; those that ended before the row of their original has left.
-    """
+    the story has ended. ``clusters`` are the places of the originals of the rows, ``begins`` says which are originals.
+    Stories that ended before the row of their original has left are among the kept ones."""
     out = np.where(begins & ~np.isin(clusters, kept.ended), NONE, GONE)
     order = np.argsort(kept.records[:, PLACE])
     places = kept.records[order, PLACE]

@@ -41,14 +41,9 @@ TEXTS = (
 
 
 def samples(config: Config) -> list[Document]:
-    """Return documents that together call every kernel that signs for these settings.
-
-    Args:
-        config: the settings. A scheme of texts gets texts of each kind; another one the samples of its own.
-
-    Returns:
-        Documents with ids of their own, the first content twice, at the time 0.
-    """
+    """Return documents that together call every kernel that signs for these settings: texts of each kind, or the
+    samples of a scheme of something else. Each has an id of its own, the first content comes twice, and the time is
+    0."""
     scheme = SCHEMES[config.scheme]
     made = [scheme.sample(text, config.plan) for text in TEXTS if text.isascii()]
     if config.plan.kind == "text":

@@ -63,12 +63,8 @@ class _Bounds(NamedTuple):
 
 
 class Seen:
-    """The filter of one stream, in order of its rows.
-
-    Args:
-        limits: those of a table of the stream.
-        lines: of eight entries, a power of two.
-    """
+    """The filter of one stream, in order of its rows. ``limits`` are those of its tables, ``lines`` a power of two, of
+    eight entries each."""
 
     def __init__(self, limits: Limits, lines: int = LINES_MIN) -> None:
         spans = [max(1, limit // _PARTS) for limit in (limits.items, limits.bytes)]
