@@ -98,7 +98,7 @@ def test_records_that_cannot_be_written_are_a_sentence(neardup: Run) -> None:
 
 
 def test_a_reader_that_fails_ends_its_file_alone(python: Run, tmp_path: Path) -> None:
-    """Whatever it raises: the next file is read, and the summary counts it."""
+    """Whatever it raises: the next file is read, the summary counts it, and its line says what failed where."""
     (tmp_path / "a.json").write_text(f"[{LINES[0]}]")
     (tmp_path / "b.jsonl").write_text("\n".join(LINES))
     code = """
@@ -114,6 +114,7 @@ main()
     done = python("-c", code)
     assert pairs_of(done.stdout) == PAIR, done.stderr
     assert b"reader_failed: 1" in done.stderr
+    assert b"a defect of neardup (RecursionError('too deep') in fails, <string>:" in done.stderr
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])

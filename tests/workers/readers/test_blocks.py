@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import resource
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +38,25 @@ def test_a_pipe_holds_a_block() -> None:
         assert list(blocks) == []
     finally:
         os.close(end)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_descriptor_of_any_number_is_read(streams: bool, tmp_path: Path) -> None:
+    """A process with many connections opens files beyond those that ``select`` knows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_100), hard))
+    path = tmp_path / "lines"
+    if streams:
+        os.mkfifo(path)
+    else:
+        path.touch()
+    given = os.open(path, os.O_RDWR)
+    end = fcntl.fcntl(given, fcntl.F_DUPFD, 1_024)
+    try:
+        os.write(given, b"one\n")
+        os.lseek(given, 0, os.SEEK_SET) if not streams else None
+        assert next(filter(None, Blocks(Stop()).content(end))) == b"one\n"
+    finally:
+        os.close(given)
+        os.close(end)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -15,7 +15,8 @@ import orjson
 
 from neardup.errors import Reason
 from neardup_workers.outside.feeds.items import ANSWER, REQUEST, Item, Named
-from neardup_workers.outside.web.extraction import PipedProcess, readable
+from neardup_workers.outside.process.stop import readable
+from neardup_workers.outside.web.extraction import PipedProcess
 
 # Processes at most; one that is not needed does not start.
 PROCESSES_MAX = 4

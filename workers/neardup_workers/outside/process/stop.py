@@ -61,6 +61,13 @@ def _take_over(handler: Callable[[int, FrameType | None], object]) -> dict[int, 
     return {number: signal.signal(number, handler) for number in taken}
 
 
+def readable(descriptor: int, seconds: float) -> bool:
+    """Wait until a descriptor can be read; returns whether it can. ``select`` knows none from 1,024 on."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1e3))
+
+
 class Stop:
     """The state (``signal`` is the number of the first signal, or 0), and waits that a signal interrupts.
 
@@ -98,7 +105,7 @@ class Stop:
         """Read like ``os.read``; a signal looks like the end of the input."""
         with suppress(KeyboardInterrupt), self.at_once():
             while not self.signal:
-                if select.select([descriptor], [], [], _UNSEEN_SECONDS)[0]:
+                if readable(descriptor, _UNSEEN_SECONDS):
                     return os.read(descriptor, size)
         return b""
 

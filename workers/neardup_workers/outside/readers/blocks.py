@@ -10,7 +10,6 @@ import codecs
 import fcntl
 import os
 import re
-import select
 import stat
 import zipfile
 import zlib
@@ -19,7 +18,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 
-from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.process.stop import Stop, readable
 from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt
 from neardup_workers.outside.remote.objects import RemoteFile, Seekable
 from neardup_workers.outside.remote.stores import is_address
@@ -67,7 +66,7 @@ class Blocks:
         if streams:
             _widen(descriptor)
         while True:
-            if streams and not _ready(descriptor):
+            if streams and not readable(descriptor, 0):
                 yield b""
             block = self._read(descriptor)
             if not block:
@@ -242,14 +241,6 @@ def _widen(descriptor: int) -> None:
     writing wait for its writer at each."""
     with suppress(AttributeError, OSError):  # no Linux; no pipe, or too many bytes of pipes of this user
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
-
-
-def _ready(descriptor: int) -> bool:
-    """Whether a stream can be read without waiting."""
-    try:
-        return bool(select.select([descriptor], [], [], 0)[0])
-    except (OSError, ValueError):  # select does not support the system or the descriptor
-        return False
 
 
 def _replacement(path: str, descriptor: int) -> int | None:

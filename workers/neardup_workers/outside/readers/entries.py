@@ -48,8 +48,7 @@ FILE_REASONS: dict[str, str] = {
     "link": "symbolic links inside a folder are not followed; name the target itself",
     "special": "it is neither a file nor a folder",
     "unreadable": "it cannot be read",
-    "reader_failed": "the reader failed here, so the rest of the file is not read: a defect of neardup, whose position "
-    "neardup --debug shows",
+    "reader_failed": "the reader failed here, so the rest of the file is not read: a defect of neardup",
     **COMPRESSION_REASONS,
     "message_too_large": "the document is larger than max.request.size of kafka_config",
     "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "

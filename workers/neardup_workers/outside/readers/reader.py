@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import os
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -37,7 +38,7 @@ from neardup_workers.outside.readers.arrow.batches import Damaged
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
 from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, Opened, first_block, opened
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
-from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
+from neardup_workers.outside.readers.entries import BLANK, FILE_REASONS, Entry, Rows, TableRows, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
 from neardup_workers.outside.readers.formats import (
     AUTO,
@@ -235,9 +236,11 @@ class EntryReader:
             yield Entry(source, self._number + 1, None, Reason("unreadable"), walked)
         except (Failure, ImportError, MemoryError):
             raise
-        except Exception:  # a defect of a reader ends its file, and never a run of many files
+        except Exception as error:  # a defect of a reader ends its file, and never a run of many files
             _log.debug("the reader of %s failed", source, exc_info=True)
-            yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked)
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            says = f"{FILE_REASONS['reader_failed']} ({error!r} in {at.name}, {at.filename}:{at.lineno})"
+            yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked, says=says)
 
     def _unpacked(self, path: str, file: Opened, is_stream: bool) -> Iterator[bytes | None]:
         tape = Tape()

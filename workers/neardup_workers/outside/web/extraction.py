@@ -10,7 +10,6 @@ Without a page, no process starts. Plain texts, and pages of the mode ``raw``, a
 
 from __future__ import annotations
 
-import select
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from neardup.errors import Reason
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.stop import readable
 from neardup_workers.outside.web.charsets import decoded
 from neardup_workers.outside.web.extractor import ANSWER, REFUSED, REQUEST, TEXT, UNLOADED
 from neardup_workers.outside.web.pages import MODES, Page
@@ -82,13 +82,6 @@ class Pending(NamedTuple, Generic[P]):
 
 class _Died(Exception):
     """The process ended without an answer, or is late."""
-
-
-def readable(descriptor: int, seconds: float) -> bool:
-    """Wait until a descriptor can be read; returns whether it can."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1e3))
 
 
 class PipedProcess:
