@@ -32,7 +32,7 @@ from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.settings.load import load_stream
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.topics.rules import topic_plans
@@ -164,7 +164,7 @@ def load(settings: StreamSettings, count: int, seed: int, made: Made = values) -
     return total
 
 
-class Tally(Silent):
+class Tally(Observer):
     """An observer that keeps sums of counters, by name and label: stages in seconds, documents."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ from neardup_workers.doing.stages.matching.stretches import read_stretches
 from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.settings.serve import LIMITS
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.names import generation, topic_names
 from neardup_workers.outside.topics.signed import position_of
 from neardup_workers.outside.transport.protocol import Record
@@ -83,7 +83,7 @@ class World(Watched):
         self._plan = SignPlan(WINDOW, Fields(), _TOPICS, 1, 1e9, "earliest")
         self.log: list[Record] = []
         self.tables = [ShardTable(WINDOW, Shard(shard, SHARDS)) for shard in range(SHARDS)]
-        self.canaries = ShardLooks(WINDOW, Silent(), on=True)
+        self.canaries = ShardLooks(WINDOW, Observer(), on=True)
 
     @property
     def looks(self) -> Looks:
@@ -233,7 +233,7 @@ def _signed(records: Sequence[Record], every: int, document_seconds: float) -> t
 def _matched(log: Sequence[Record], shards: int) -> Cpu:
     """The time of a matcher that reads messages, one a step."""
     tables = [ShardTable(_COSTS, Shard(shard, shards)) for shard in range(shards)]
-    canaries = ShardLooks(_COSTS, Silent(), on=True)
+    canaries = ShardLooks(_COSTS, Observer(), on=True)
     spent, began = Spent(canaries, "look"), time.process_time()
     for record in log:
         (stretch,) = read_stretches([record], _COSTS)

@@ -16,7 +16,7 @@ from ports import free_port
 from test_kafka_verdicts import check, lines_of
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 
 DOCUMENTS = stories(160)
@@ -27,7 +27,7 @@ LONG_SESSION = {"session.timeout.ms": 30_000}
 LEVEL = "(0 messages, 0.0 s behind)"  # of /readyz
 
 
-class Counts(Silent):
+class Counts(Observer):
     """Keeps what a matcher counts."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.process.watchdog import Watchdog
 from neardup_workers.outside.telemetry.health import Health
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.transport.kafka.transport import KafkaTransport
 from neardup_workers.outside.transport.protocol import Reader
@@ -110,7 +110,7 @@ def test_a_matcher_that_restores_says_how_far_it_is_and_takes_it_back(worlds: Ca
 
     begun = time.monotonic()
     outside = Outside(
-        lambda: transport, Silent(), health, Watchdog(), Asking(is_over), lambda: 10 * (time.monotonic() - begun)
+        lambda: transport, Observer(), health, Watchdog(), Asking(is_over), lambda: 10 * (time.monotonic() - begun)
     )
     assert Shell(ROLES[MATCH], world.settings, outside, world.limits).run() == Exit.SUCCESS
     restoring = [one for one in seen if one["state"] == "restoring"]

@@ -20,7 +20,7 @@ from neardup import Deduplicator, Document
 from neardup_workers.doing.stages.agreement import agree
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, names_of
 from neardup_workers.outside.topics.rules import topic_plans
@@ -223,7 +223,7 @@ class Place:
         try:
             self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
-            member = WorkerMember(self.transport, self.consumer, self.producer, Silent())
+            member = WorkerMember(self.transport, self.consumer, self.producer, Observer())
             self.made = ROLES[self.role].make(member, self.settings, self.world.limits)
             self.worker = self.made.worker
         except tuple(CAUSES) as error:

@@ -12,7 +12,7 @@ from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.windows import decode_window
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.signed import position_of
 
 # Calls that fail, and calls in which a process ends.
@@ -45,7 +45,7 @@ class Watched:
         return call
 
 
-class Counting(Silent):
+class Counting(Observer):
     """Counts what all processes ever reported of canaries and of tables."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from topics_world import turns
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.windows import decode_window
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.signed import PARTITION, position_of
 from neardup_workers.outside.transport.protocol import Committed
 
@@ -21,7 +21,7 @@ STANDBYS = PLAN._replace(standbys=1)
 WINDOW = 40  # documents
 
 
-class Counts(Silent):
+class Counts(Observer):
     """Keeps what a worker counts."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from neardup.window import NO_TIME
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.links import (
     NO_PROGRESS,
@@ -181,7 +181,7 @@ def test_a_role_that_has_nothing_to_read_says_what_to_set(role: str) -> None:
     """Without ``verdicts`` no matcher writes links."""
     transport = MemoryTransport(MemoryCluster())
     with pytest.raises(ConfigError, match="set verdicts for every role"):
-        ROLES[role].make(WorkerMember(transport, None, None, Silent()), settings_of(), LIMITS)  # type: ignore[arg-type]
+        ROLES[role].make(WorkerMember(transport, None, None, Observer()), settings_of(), LIMITS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("forward", [(), ("duplicate",), ("original", "removed")])

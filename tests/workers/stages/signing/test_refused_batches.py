@@ -14,7 +14,7 @@ from topics_world import turns
 from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL
 from neardup_workers.outside.process.exits import Exit
-from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.signed import decode_signed
 from neardup_workers.outside.transport.protocol import UnreadableError
 from neardup_workers.running.service.shell import failure_of
@@ -29,7 +29,7 @@ def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> Non
     cluster.append(TOPICS.documents, 0, (document % "before").encode())
     cluster.append_batch(TOPICS.documents, 0, [b"x" * 400] * 3, packed_bytes=70)
     cluster.append_batch(TOPICS.documents, 0, [(document % "after").encode()], packed_bytes=70)
-    observer = mock.Mock(spec=Silent)
+    observer = mock.Mock(spec=Observer)
     turns(world.worker(observer=observer))
     [letter] = [orjson.loads(record.value or b"") for record in cluster.records(TOPICS.dead)]
     found = {name: letter[name] for name in ("reason", "topic", "partition", "offset", "offset_last", "batch_bytes")}

@@ -29,13 +29,8 @@ class Said(NamedTuple):
 
 
 class ClaimedPairs:
-    """The pairs of ``run``: a document is found if a pair joins it with an earlier one.
-
-    Args:
-        path: what ``run`` wrote.
-        left_out: counts lines that are no pairs.
-        separate: whether ids are those of a collection; then they are full ids (``neardup.documents.ids``).
-    """
+    """The pairs in a file of ``run``: a document is found if a pair joins it with an earlier one. ``left_out`` counts
+    lines that are no pairs; ``separate``: ids are of a collection, and become full ids (``neardup.documents.ids``)."""
 
     def __init__(self, path: str, left_out: Counter[str], *, separate: bool) -> None:
         self._path = path
@@ -70,14 +65,9 @@ class ClaimedPairs:
 
 
 class ClaimedVerdicts:
-    """The verdicts of ``dedup`` about all documents: a document is found if it was dropped. The verdicts of one id are
-    in the order of the documents. ``duplicates`` counts contents whose first document was dropped for an original.
-
-    Args:
-        path: what ``dedup`` wrote.
-        left_out: counts lines that are no verdicts.
-        separate: as for pairs.
-    """
+    """The verdicts in a file of ``dedup`` about all documents: a document is found if it was dropped. The verdicts of
+    one id are in the order of the documents. ``duplicates`` counts contents whose first document was dropped for an
+    original, ``left_out`` lines that are no verdicts; ``separate`` is as for pairs."""
 
     def __init__(self, path: str, left_out: Counter[str], *, separate: bool) -> None:
         self._path = path

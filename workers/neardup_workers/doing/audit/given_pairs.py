@@ -26,12 +26,7 @@ _MEASURED = 256
 
 
 class Measured:
-    """Documents that are compared, by what they are named.
-
-    Args:
-        settings: reading, scheme and measure.
-        where: what compares them, for a message.
-    """
+    """Documents that are compared, by what they are named; ``where`` says in messages what compares them."""
 
     def __init__(self, settings: Settings, documents: Sequence[Document], where: str) -> None:
         check_unweighted(settings, where)

@@ -158,12 +158,8 @@ def _of_pairs(neighbours: Neighbours, strata: Sequence[Stratum]) -> tuple[Propor
 def check_truth(
     options: SessionOptions, settings: Settings, output: str | None, option: str, *, others: Mapping[str, bool]
 ) -> None:
-    """Raise ``Failure`` if a run cannot be audited at its end.
-
-    Args:
-        output: the file of pairs or verdicts.
-        others: options that exclude an audit, and whether they are given.
-    """
+    """Raise ``Failure`` if a run cannot be audited at its end: without the file of pairs or verdicts (``output``), or
+    with one of the ``others``, options that exclude an audit."""
     if output is None or descriptor_of(output) is not None:
         raise Failure(Exit.USAGE, f"--truth compares what is written with the documents: give {option} FILE")
     for name, is_given in others.items():

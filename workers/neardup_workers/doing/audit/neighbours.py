@@ -82,13 +82,8 @@ class Neighbours:
 
     ``has_earlier`` says whether its first document has one in its window: a kept one, if there are verdicts.
     ``confirmed`` says whether one of them is named for it. ``nearest`` is the most similar one. ``near`` says whether
-    one would count that has not said what the document says.
-
-    Args:
-        sample: contents with the places of the documents that were named for each.
-        settings: reading, measure and window.
-        has_keys: whether only documents that share a key can be similar.
-        novel: whether a neighbour counts only if it has said what the document says (``neardup.pairs.comparing``).
+    one would count that has not said what the document says: ``novel`` ones have (``neardup.pairs.comparing``).
+    ``has_keys``: only documents that share a key can be similar.
     """
 
     def __init__(

@@ -204,12 +204,8 @@ class FirstReading:
 
 
 class Part:
-    """A part of the contents, of which some are drawn; ``size`` is how many there are.
-
-    Args:
-        most: how many contents are drawn at most.
-        draw: the number of the draw.
-    """
+    """A part of the contents, of which ``most`` are drawn at most, by the number of the draw; ``size`` is how many
+    there are."""
 
     def __init__(self, most: int, draw: int) -> None:
         self._most, self._mask = most, np.uint64(draw * int(GOLDEN) % (1 << 64))

@@ -18,11 +18,10 @@ def in_order(
     threads: int,
     answer: Callable[[Chunk, Future[Signed]], Answer],
 ) -> Iterator[tuple[Chunk, Answer]]:
-    """Yield chunks with their answers, in order; at ``None``, first finish all chunks in progress.
+    """Yield chunks, signed on so many threads, with their answers, in order; at ``None``, first finish all chunks in
+    progress.
 
-    Args:
-        chunks: are signed on ``threads`` threads.
-        answer: called on one more thread, for one chunk after the other; behind an error for none.
+    ``answer`` is called on one more thread, for one chunk after the other; behind an error for none.
     """
     pending: deque[tuple[Chunk, Future[Answer]]] = deque()
     ended = False

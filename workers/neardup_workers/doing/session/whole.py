@@ -12,11 +12,6 @@ from neardup_workers.outside.settings.files import Settings
 
 def whole(settings: Settings, paths: Sequence[str], title: str = "") -> Session:
     """Return a session that reads documents as a run does, but without reports. A first signal ends the command.
-
-    Args:
-        title: names the reading for who waits, who then sees its progress.
-
-    Raises:
-        Failure: a path cannot be used.
-    """
+    ``title`` names the reading for who waits, who then sees its progress. Raises ``Failure`` for a path that cannot be
+    used."""
     return Session(settings, SessionOptions(paths=list(paths), quiet=True), title=title, stop=Uncaught())

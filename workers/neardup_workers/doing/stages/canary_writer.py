@@ -35,12 +35,8 @@ class _Before(NamedTuple):
 
 
 class CanaryWriter:
-    """The originals of one signer.
-
-    Args:
-        every: one document in so many; 0 for none.
-        allowance: bounds the canaries of all signers together by time.
-    """
+    """The originals of one signer: one document in ``every`` (0: none), as far as the allowance of all signers has
+    room."""
 
     def __init__(self, config: Config, every: int, allowance: Allowance | None = None) -> None:
         self._allowance = allowance

@@ -77,9 +77,8 @@ class WorkerMember:
     def begin(self, begin: Callable[[int], bool]) -> None:
         """Begin the partitions that wait; the next turn asks for the others, the last that could not begin at the end.
 
-        Args:
-            begin: begins a partition; returns whether its position is known. It may raise ``UnreachableError`` and
-                ``AbortedError``, which mean the same as false.
+        ``begin`` begins a partition, and returns whether its position is known. ``UnreachableError`` and
+        ``AbortedError`` mean the same as false.
         """
         for partition in sorted(self.waiting, key=lambda partition: (partition <= self._refused, partition)):
             try:

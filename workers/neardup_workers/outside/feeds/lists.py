@@ -18,14 +18,8 @@ _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 
 
 class FeedLists:
-    """Addresses of feeds, and files that list more of them.
-
-    Args:
-        given: addresses, and names of files.
-
-    Raises:
-        Failure: a file cannot be read, or is no list.
-    """
+    """Addresses of feeds, and of files that list more of them. Raises ``Failure`` for a file that cannot be read, or is
+    no list."""
 
     def __init__(self, given: Sequence[str]) -> None:
         self._given = given

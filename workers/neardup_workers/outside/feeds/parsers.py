@@ -25,11 +25,8 @@ _MODULE = "neardup_workers.outside.feeds.items"
 
 
 class Parsers:
-    """A pool of processes that read feeds; threads may share one. ``close`` ends the processes.
-
-    Args:
-        seconds_max: in which a feed is read: most take milliseconds, a hostile one is given up.
-    """
+    """A pool of processes that read feeds; threads may share one. ``close`` ends the processes. Most feeds take
+    milliseconds; a hostile one is given up after ``seconds_max``."""
 
     def __init__(self, seconds_max: float, processes_max: int = PROCESSES_MAX) -> None:
         self._seconds_max = seconds_max

@@ -38,13 +38,8 @@ _RESULTS_MAX = 64
 
 
 def wait_seconds(interval_seconds: float, failures: int, retry_after_seconds: float, random: float) -> float:
-    """Return the seconds until the next request.
-
-    Args:
-        interval_seconds: the time between two requests that succeed.
-        failures: requests in a row that failed. Each one doubles the wait.
-        retry_after_seconds: what the server asked for, 0 for nothing.
-        random: a number in [0, 1).
+    """Return the seconds until the next request. Each of the failures in a row doubles the interval; ``random`` is in
+    [0, 1), and the server may have asked for more, 0 for nothing.
 
     >>> [wait_seconds(600, failures, 0, 0.5) for failures in (0, 1, 2, 30)]
     [600.0, 900.0, 1800.0, 64800.0]

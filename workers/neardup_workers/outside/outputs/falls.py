@@ -71,13 +71,8 @@ class Falls:
         names: Callable[[], Sequence[str]],
         mentions: Callable[[str], bool] = lambda name: True,
     ) -> None:
-        """Count n verdicts.
-
-        Args:
-            text: the text of a document by its position.
-            names: the sources of all n, empty for none.
-            mentions: whether documents of a source may be among them.
-        """
+        """Count n verdicts. ``text`` returns the text of a document by its position, ``names`` the sources of all,
+        empty for none; ``mentions`` says whether documents of a source may be among them."""
         accepted = verdicts.statuses != REFUSED
         self._documents += int(np.count_nonzero(accepted))
         falls = np.flatnonzero((verdicts.statuses == DUPLICATE) & ~verdicts.late)

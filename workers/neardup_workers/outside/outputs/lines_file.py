@@ -25,13 +25,9 @@ def is_table(path: str | None) -> bool:
 
 
 class LinesFile(OutputFile):
-    """A file of lines, compressed if its name ends in ``.gz`` or ``.zst``.
+    """A file of lines, compressed if its name ends in ``.gz`` or ``.zst``; with ``follow``, written in place.
 
-    Args:
-        follow: write in place.
-
-    Raises:
-        Failure: if it cannot be written, if it would be Parquet, or if a compressed file is to be followed.
+    Raises ``Failure`` if it cannot be written, if it would be Parquet, or if a compressed file is to be followed.
     """
 
     def __init__(self, path: str, what: str = "the pairs", *, follow: bool = False) -> None:

@@ -38,18 +38,13 @@ _SUMMARY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 class OutputFile:
     """A file that a command writes, a context manager: at the end of the block the file gets its name, after an
-    exception it is removed.
+    exception it is removed. ``what`` it holds is named in messages.
 
     A device, a pipe or a file that another program follows (``follow``) is written in place, as is a file in a folder
     that cannot be written. A link stays, and the file keeps its permissions. ``-`` (``STANDARD``) is standard output;
     what is open already is written behind what it holds (``/dev/stdout``, ``/dev/fd/3``).
 
-    Args:
-        what: what it holds, for messages.
-        follow: write in place.
-
-    Raises:
-        Failure: if it cannot be written; every method may raise it.
+    Every method raises ``Failure`` if the file cannot be written.
     """
 
     def __init__(self, path: str, what: str = "the pairs", *, follow: bool = False) -> None:
@@ -184,12 +179,7 @@ def real_path(path: str) -> str:
 
 def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, prints: bool) -> None:
     """Raise ``Failure`` if an output is also an input, or two outputs are the same: writing would destroy data.
-
-    Args:
-        inputs: the paths that a command reads.
-        outputs: the files that it writes, by the fields of their options.
-        prints: whether its results go to standard output.
-    """
+    ``outputs`` are named by the fields of their options; ``prints``: results go to standard output."""
     # Nothing comes from there, unless it is typed: the name of the input stands behind an option of an output.
     is_unnamed = list(inputs) == [STANDARD] and _is_device(0)
     seen = {os.path.realpath(path): "an input" for path in inputs if path != STANDARD}

@@ -57,12 +57,8 @@ def _decisions(decided: Decided, rows: Sequence[int]) -> Iterator[VerdictValues]
 def verdict_lines(
     entries: Sequence[Entry], reasons: dict[int, str], decided: Decided, texts: GivenTexts | None = None
 ) -> Iterator[bytes]:
-    """Yield the verdict of each entry as JSON.
-
-    Args:
-        reasons: reasons of refused entries, by index in ``entries``.
-        texts: of earlier entries, to look passages up in the texts; receives the texts of these entries.
-    """
+    """Yield the verdict of each entry as JSON. ``reasons`` of refused ones are by index; ``texts`` are those of earlier
+    entries, to look passages up in, and receive those of these."""
     if texts is None and isinstance(entries, LineRows):
         return named_lines(_named_rows(entries, reasons), reasons, decided)
     return named_lines(map(_named, entries), reasons, decided, texts)

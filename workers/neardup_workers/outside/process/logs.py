@@ -39,13 +39,8 @@ class _Json(logging.Formatter):
 
 
 def start_log(log_format: str, worker: str) -> None:
-    """Write the log of this process to standard error, instead of an earlier log.
-
-    Args:
-        log_format: ``json``; anything else is text.
-        worker: the name of this process in each line of JSON.
-
-    """
+    """Write the log of this process to standard error, instead of an earlier log: lines of ``json``, which name the
+    worker, or of text."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(worker) if log_format == "json" else _Text(_TEXT))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

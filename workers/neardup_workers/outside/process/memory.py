@@ -34,14 +34,8 @@ def bytes_of(option: str, size: str) -> int:
 
 
 def free_bytes(root: Path = Path("/")) -> int:
-    """Return the bytes of memory that are free now, or that the kernel can free without writing to a disk.
-
-    Args:
-        root: the folder with ``proc`` and ``sys``.
-
-    Returns:
-        The smaller of what the machine has free and what the container has left.
-    """
+    """Return the bytes of memory that are free now, or that the kernel can free without writing to a disk: on the
+    machine or in the container, whichever has less. ``root`` has the folders ``proc`` and ``sys``."""
     sizes = [_available(root / "proc" / "meminfo")]
     for limit, used, parts, copies in _GROUPS:
         folder = root / "sys" / "fs" / "cgroup"

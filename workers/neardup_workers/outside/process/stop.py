@@ -69,11 +69,8 @@ def readable(descriptor: int, seconds: float) -> bool:
 
 
 class Stop:
-    """The state (``signal`` is the number of the first signal, or 0), and waits that a signal interrupts.
-
-    Args:
-        say: gets the line that says what is left to do.
-    """
+    """The state (``signal`` is the number of the first signal, or 0), and waits that a signal interrupts. ``say`` gets
+    the line that says what is left to do."""
 
     def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
         self.signal = 0

@@ -81,13 +81,8 @@ class Stall:
         self._standing: dict[int, _Standing] = {}
 
     def look(self, positions: Mapping[int, int], ends: Mapping[int, int], now: float) -> int | None:
-        """Return a partition that has stalled, or ``None``.
-
-        Args:
-            positions: partition -> position, of the running partitions.
-            ends: partition -> where a reader of committed records stops.
-            now: seconds of any clock.
-        """
+        """Return a running partition whose position has stalled before its end for readers of committed records, or
+        ``None``; ``now`` is in seconds of any clock."""
         standing, self._standing = self._standing, {}
         for partition, position in positions.items():
             end = ends.get(partition, position)

@@ -29,7 +29,7 @@ from neardup.stories.canaries.looks import BANDS
 from neardup.stories.canaries.looks import OUTCOMES as CANARY_OUTCOMES
 from neardup.stories.verdicts.rule import STATUSES
 from neardup.window import COUNTERS
-from neardup_workers.outside.telemetry.observer import Values
+from neardup_workers.outside.telemetry.observer import Observer, Values
 from neardup_workers.outside.topics.messages import MESSAGE_REASONS
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, ROLES, SIGN
 
@@ -278,8 +278,8 @@ class _Histogram:
         return list(zip(names, np.cumsum(self.counts).astype(float).tolist(), strict=True))
 
 
-class Metrics:
-    """An ``Observer`` that Prometheus can scrape: the metrics of one role, in a registry of its own.
+class Metrics(Observer):
+    """An observer that Prometheus can scrape: the metrics of one role, in a registry of its own.
 
     Counters with listed labels exist from the start, at 0. One thread observes, another may collect.
     """

@@ -10,12 +10,8 @@ from neardup_workers.outside.telemetry.observer import Observer
 
 
 def set_recall(observer: Observer, limits: Mapping[str, Any], canaries: Mapping[str, Any]) -> None:
-    """Set the gauges of recall.
-
-    Args:
-        limits: what ``neardup.stories.canaries.canaries.limit_values`` returns.
-        canaries: what ``values`` of ``neardup.stories.canaries.looks.Looks`` returns.
-    """
+    """Set the gauges of recall, by ``limit_values`` of ``neardup.stories.canaries.canaries`` and the values of
+    ``Looks``."""
     gauges = {("limits", "value"): limits["value"], ("documents", "low"): limits["documents"]}
     gauges |= {("canaries", bound): value for bound, value in (canaries["recall"] or {}).items()}
     for labels, value in gauges.items():

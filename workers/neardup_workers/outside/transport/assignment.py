@@ -40,12 +40,8 @@ class Share(NamedTuple):
     named: frozenset[int] = _NOTHING
 
     def is_outdated(self, tables: frozenset[int], named: frozenset[int]) -> bool:
-        """Whether the member must join again.
-
-        Args:
-            tables: it has them now.
-            named: it had them at its last join. The share may be that of a process before it, which had others.
-        """
+        """Whether a member that has these tables now, and ``named`` others at its last join, must join again. The share
+        may be that of a process before it."""
         return bool(self.awaited & tables or self.owned & (self.named - named))
 
 

@@ -85,12 +85,8 @@ class _Died(Exception):
 
 
 class PipedProcess:
-    """A process of this program, and the two pipes to it.
-
-    Args:
-        arguments: of the interpreter.
-        stderr: where it writes what goes wrong; by default where this one does.
-    """
+    """A process of this program with these arguments, and the two pipes to it. What goes wrong goes to ``stderr``, by
+    default that of this process."""
 
     def __init__(self, *arguments: str, stderr: int | None = None) -> None:
         self._process = subprocess.Popen(

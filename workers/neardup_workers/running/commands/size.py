@@ -117,14 +117,9 @@ def size(options: SizeOptions, settings: StreamSettings) -> Exit:
 
 
 def sampled(settings: StreamSettings, text_bytes: int, id_bytes: int) -> tuple[float, float]:
-    """Sign texts of ``text_bytes`` with ids of ``id_bytes``, and add them to a table several times, with other keys.
-
-    Returns:
-        The bytes of a document with its id in one table, and those that ``evidence_bytes_max`` counts.
-
-    Raises:
-        ConfigError: the scheme compares no texts, or refuses all of them.
-    """
+    """Sign texts of ``text_bytes`` with ids of ``id_bytes``, and add them to a table several times, with other keys;
+    returns the bytes of a document with its id in one table, and those that ``evidence_bytes_max`` counts. Raises
+    ``ConfigError`` if the scheme compares no texts, or refuses all of them."""
     if settings.plan.kind != "text":
         raise ConfigError(
             f"scheme={settings.scheme} compares {settings.plan.kind}, and a sample has texts: size a scheme of texts, "

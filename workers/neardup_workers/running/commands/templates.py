@@ -76,12 +76,8 @@ def repeated(
 ) -> Repeated:  # fmt: skip
     """Return the hashes of at least ``contents_min`` contents, or of 8 and a fifth of a source.
 
-    Args:
-        hashes: of each content, each once, ``uint64[m]``.
-        sources: of these contents, positions among ``names``, ``int32[m]``.
-        counts: the contents of each source.
-        names: the sources; the empty name is no source.
-        contents_min: how many contents make a template of all sources.
+    Each content has each of its hashes once, with the position of its source among ``names``; the empty name is no
+    source. ``counts`` are the contents of each source.
     """
     order = np.lexsort((sources, hashes))
     hashes, sources = hashes[order], sources[order]

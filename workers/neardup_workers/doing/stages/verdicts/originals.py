@@ -188,12 +188,10 @@ def left_places(found: DecidedRows, stories: KeptStories) -> _Longs:
 def kept_stories(
     found: DecidedRows, stories: KeptStories, numbers_of: Callable[[_Longs], _Longs], numbers: _Longs, zero: int
 ) -> KeptStories:
-    """Return the stories with the names that decisions use: the number of a row plus ``zero``.
+    """Return the stories with the names that decisions use: the number of a row plus ``zero``, the place of row 0.
 
-    Args:
-        numbers_of: returns the number of each place.
-        numbers: of the decided rows, -1 for what is no document.
-        zero: the place of row 0.
+    ``numbers_of`` returns the number of each place; ``numbers`` are those of the decided rows, -1 for what is no
+    document.
     """
 
     def named(places: Iterable[int]) -> list[int]:

@@ -57,11 +57,8 @@ class Weighing:
         self.count(rows.evidence.select(at), positions[at], [])
 
     def count(self, evidence: Evidence, positions: _Longs, weights: list[Weights]) -> _Longs:
-        """Count documents of one message at these positions, in order.
-
-        Returns:
-            Which of ``weights`` weighs each; those of new epochs are appended.
-        """
+        """Count documents of one message at these positions, in order; returns which of ``weights`` weighs each. Those
+        of new epochs are appended."""
         rarity = self._rarity
         rows = np.flatnonzero(np.diff(evidence.starts))  # what was damaged has no elements
         values, starts = self._elements(evidence.select(rows), self._plan)

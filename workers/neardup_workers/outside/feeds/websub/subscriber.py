@@ -148,14 +148,9 @@ class Subscriber:
             return challenge
 
     def push(self, token: str, signature: str, kind: str, body: bytes) -> bool:
-        """Take what a hub pushes; returns whether there was room for it. What has a wrong signature, or was pushed
-        before, counts as taken: a hub that sends it again has no later news, and those were replaced meanwhile.
-
-        Args:
-            signature: ``METHOD=HEXADECIMAL``.
-            kind: its content type.
-            body: the feed, or what is new in it.
-        """
+        """Take what a hub pushes, of a content type; returns whether there was room for it. What has a wrong signature
+        (``METHOD=HEXADECIMAL``), or was pushed before, counts as taken: a hub that sends it again has no later news,
+        and those were replaced meanwhile."""
         with self._lock:
             one = self._tokens.get(token)
         if one is None:

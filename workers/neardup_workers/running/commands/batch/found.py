@@ -58,12 +58,8 @@ class PairCounts(NamedTuple):
 
 
 class Found:
-    """The pairs of a corpus in files of a folder: ``find`` them, then read ``pairs``.
-
-    Args:
-        candidates: find candidates below the least score too.
-        leads: find what leads to stories too (``neardup.pairs.comparing``): it is below the least score.
-    """
+    """The pairs of a corpus in files of a folder: ``find`` them, then read ``pairs``. Below the least score there are
+    with ``candidates`` all others, with ``leads`` those that lead to stories too (``neardup.pairs.comparing``)."""
 
     def __init__(
         self, folder: Path, rows: RowFiles, config: Config, limits: Limits, *, candidates: bool, leads: bool

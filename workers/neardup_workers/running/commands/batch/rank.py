@@ -47,12 +47,8 @@ class _Newest(NamedTuple):
 def ranked_rows(
     pairs: ContentPairs, rows: RowFiles, times: npt.NDArray[np.int64], window: int, k: int
 ) -> Iterator[RankedRows]:
-    """Yield the ``k`` best neighbours of all rows, some thousands of rows at a time.
-
-    Args:
-        pairs: of the contents, sealed.
-        window: in microseconds.
-    """
+    """Yield the ``k`` best neighbours of all rows, some thousands of rows at a time. The pairs of contents are sealed;
+    the window is in microseconds."""
     newest = _newest(pairs.contents, rows)
     for first, end in spans(rows.count):
         at = np.arange(first, end)

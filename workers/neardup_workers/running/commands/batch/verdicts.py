@@ -230,13 +230,8 @@ def decide(
     limits: VerdictLimits,
     compare: Callable[[Rows, Rows], npt.NDArray[np.float32]] | None,
 ) -> Verdicts:
-    """Return the verdicts of all rows, by row; ``originals`` are rows.
-
-    Args:
-        order: a list of all rows, in the order of decisions.
-        places: the places of the rows, ``int64[n]``.
-        compare: compares rows directly, as ``Matcher.compared`` does; without it only pairs count.
-    """
+    """Return the verdicts of all rows, by row, decided in this order; ``originals`` are rows. ``places`` are those of
+    the rows. ``compare`` compares rows directly, as ``Matcher.compared`` does; without it only pairs count."""
     count = len(order)
     decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
     links.rank(order)

@@ -44,16 +44,11 @@ def run(options: CalibrateOptions, settings: Settings) -> None:
 
 
 def thresholds(options: CalibrateOptions, settings: Settings, left_out: Counter[str]) -> dict[str, Calibrated]:
-    """Return the threshold of each signal by judged pairs.
+    """Return the threshold of each signal by judged pairs and their documents. ``left_out`` counts lines that are no
+    judged pair, and pairs of documents that are not there.
 
-    Args:
-        options: the judged pairs and their documents.
-        settings: reading, scheme and measure, and ``false_weight``.
-        left_out: counts lines that are no judged pair, and pairs of documents that are not there.
-
-    Raises:
-        Failure: a file cannot be read, or no judged pair has its documents.
-        ConfigError: the judged pairs give no signal a threshold.
+    Raises ``Failure`` if a file cannot be read, or no judged pair has its documents; ``ConfigError`` if no signal has a
+    threshold.
     """
     judged = _judged(options.pairs, left_out)
     wanted = {name for older, newer, _ in judged for name in (older, newer)}

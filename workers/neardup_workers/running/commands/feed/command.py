@@ -296,13 +296,8 @@ def by_time(polls: Sequence[FeedPoll]) -> list[Entry]:
 def page_text(
     url: str, get: Callable[[str, Mapping[str, str]], Fetched], extraction: Extraction, allows: Callable[[str], bool]
 ) -> Extracted:
-    """Return the text of the page at an address, or why it has none.
-
-    Args:
-        get: gets a resource: address and header fields -> the answer; raises ``FetchError``.
-        extraction: extracts the text.
-        allows: whether the site lets robots ask for an address.
-    """
+    """Return the text of the page at an address, or why it has none. ``get`` gets address and header fields, and raises
+    ``FetchError``; ``allows`` says whether the site lets robots ask for an address."""
     if not allows(url):
         return Reason("page_robots")
     try:

@@ -21,12 +21,8 @@ _NAME = "neardup"
 
 
 class Robots:
-    """The rules of sites. Threads may share one.
-
-    Args:
-        get: address and header fields -> the answer; raises ``FetchError``.
-        now: seconds of a clock that only grows.
-    """
+    """The rules of sites. Threads may share one. ``get`` gets address and header fields, and raises ``FetchError``;
+    ``now`` is a clock that only grows."""
 
     def __init__(self, get: Callable[[str, Mapping[str, str]], Fetched], now: Callable[[], float]) -> None:
         self._get, self._now, self._lock = get, now, Lock()

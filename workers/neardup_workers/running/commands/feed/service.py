@@ -35,13 +35,8 @@ _RETRIED = frozenset({429, 500, 502, 503, 504, 507})
 
 
 class Checking:
-    """Sends entries to a service; counts what it says of them.
-
-    Args:
-        url: the address of the service, ``http://127.0.0.1:8470``; the token is that of ``NEARDUP_TOKEN``.
-        session: reports what the service refuses; its signal ends the waits.
-        now: seconds of a clock that only grows.
-    """
+    """Sends entries to a service at an address, with the token of ``NEARDUP_TOKEN``, and counts what it says of them.
+    The session reports what it refuses, and its signal ends the waits; ``now`` is a clock that only grows."""
 
     def __init__(self, url: str, session: Session, now: Callable[[], float] = time.monotonic) -> None:
         self._url, self._feeds_url = (f"{url.rstrip('/')}/v1/{name}" for name in ("check:batch", "feeds"))

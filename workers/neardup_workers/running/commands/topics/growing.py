@@ -66,15 +66,11 @@ def grow(
 ) -> Grown:
     """Divide the documents that come next among more shards.
 
-    Args:
-        producer: makes the one that writes the control row; two of them fence each other.
-        set_partitions: gives ``links`` so many partitions.
-        sleep: waits for so many seconds.
+    The producer writes the control row; two of them fence each other. ``set_partitions`` gives ``links`` so many.
 
-    Raises:
-        ConfigError: there are as many or more, or the stream has grown too often.
-        Failure: another administrator was first.
-        TransportError: the broker does not answer; run the command again, which says what counts.
+    Raises ``ConfigError`` if there are as many or more, or the stream has grown too often; ``Failure`` if another
+    administrator was first; ``TransportError`` if the broker does not answer: run the command again, which says what
+    counts.
     """
     before, topics = stream.growth(), stream.topics
     check_growth(before, shards)
