@@ -54,13 +54,7 @@ def built_kernel(function: Callable[..., Any], locked: bool) -> Callable[..., An
 
 def table(name: str, make: functools.partial[Any], key: Hashable) -> list[npt.NDArray[Any]]:
     """Return the arrays that ``make`` returns, read-only, without making them where an earlier process or the wheel has
-    them.
-
-    Args:
-        name: of the table, with all that decides it but the sources and ``key``.
-        make: called if no file has the arrays.
-        key: of all else that decides them.
-    """
+    them. The name, the sources and ``key`` say all that decides them."""
     if not BUILT:
         from neardup.machine.stored import stored
 

@@ -145,11 +145,9 @@ class Code:
 def primitive(instructions: Instructions, returns: Any, **kinds: Any) -> Callable[[Kernel], Kernel]:
     """Make a primitive of a model.
 
-    Args:
-        instructions: writes the code; called with ``Code`` and the arguments of the primitive.
-        returns: numba's type of the result.
-        kinds: numba's types of the arguments that are converted; a function is called with the type of the first
-            argument.
+    ``instructions`` writes the code; it is called with ``Code`` and the arguments of the primitive. ``returns`` is
+    numba's type of the result, ``kinds`` are those of arguments that are converted; a function is called with the type
+    of the first argument.
     """
 
     def of(model: Kernel) -> Kernel:

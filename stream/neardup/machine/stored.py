@@ -112,13 +112,8 @@ class StoredKernel:
 
 
 def stored(name: str, make: functools.partial[Any], key: Hashable) -> Any:
-    """Return what ``make`` returns: made now, or read from the file in which an earlier process kept it.
-
-    Args:
-        name: the beginning of the name of the file.
-        make: called if no file has the value. A change of anything that it calls makes the value again.
-        key: everything else that decides the value.
-    """
+    """Return what ``make`` returns: made now, or read from the file in which an earlier process kept it, whose name
+    begins so. A change of anything that ``make`` calls makes the value again; ``key`` is all else that decides it."""
     file = f"{name}.{closure_key(make, key, _VERSIONS)}{_ENDING}"
     value = _read_or_begin(file)
     if value is None:

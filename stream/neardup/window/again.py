@@ -81,16 +81,9 @@ def superseded(table: BandTable, slot: int) -> bool:
 
 
 def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
-    """The slots with the content of the one item, newest first, along the chain of its content.
-
-    Args:
-        table: a table that looks copies up by content.
-        items: one item, with its content key if it is not stored.
-        slot: the slot of this item, whose older copies are returned; -1 if it is not stored.
-
-    Returns:
-        ``int64[m]``, removed slots included.
-    """
+    """The slots with the content of the one item, newest first and removed ones included, along the chain of its
+    content: those before ``slot``, its own, or all with -1. The table looks copies up by content; an item that is not
+    stored has its content key."""
     slots = np.empty(8, np.int64)
     while (count := int(_copies(table.store, items, slot, table._base, slots))) > len(slots):
         slots = np.empty(count, np.int64)
@@ -120,16 +113,9 @@ def bucket_lengths(table: BandTable, items: int) -> npt.NDArray[np.int64]:
 
 
 def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
-    """The candidates of a stored item among the older ones, within the limits of a probe.
-
-    Args:
-        table: a table without an open step; it does not change.
-        items: one item, with id, content and payloads.
-        slot: the slot of this item.
-
-    Returns:
-        ``int64[m]``, slots in the order of the probe; for a copy, only the slot of the document that it copies.
-    """
+    """The candidates of a stored item, which has id, content and payloads, among the older ones, within the limits of a
+    probe, in its order; for a copy, only the slot of the document that it copies. The table has no open step, and does
+    not change."""
     store, limits = table.store, table.limits
     keys = len(items.keys)
     before = store.state.copy()

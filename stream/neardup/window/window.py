@@ -44,15 +44,11 @@ def window_of(table: BandTable) -> Window:
 
 
 def bound(table: BandTable, bytes_max: int, items_max: int) -> None:
-    """Let the window of a table grow up to bytes of memory; call it between steps, after each batch.
+    """Let the window of a table without an open step grow up to bytes of memory, but not beyond ``items_max``
+    documents; call it after each batch, which may pass the bound until then.
 
     The documents of the window say what a document takes, so the limit of documents follows from them; the batch after
     the call evicts what is too much. A table numbers its postings, so half of these numbers bound the window too.
-
-    Args:
-        table: no step may be open.
-        bytes_max: the memory of the window; a batch may pass it until the next call.
-        items_max: documents of the window at most, however small they are.
     """
     postings = table.posting_end - int(views.posting_of(table.store, table.oldest, table._base))
     part = max(table.memory_bytes()[0] / bytes_max, 2 * postings / POSTINGS_MAX)

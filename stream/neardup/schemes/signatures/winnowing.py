@@ -83,18 +83,11 @@ def listed(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
 def without(
     selected: Selected, texts: Texts, gram: int, seed: int, templates: npt.NDArray[np.uint64]
 ) -> tuple[Selected, npt.NDArray[np.int64]]:
-    """Drop the selected hashes of templates, and those that reach into one.
+    """Drop the selected hashes of templates, as ``listed`` returns them, and those that reach into one. ``gram``
+    characters of a text have one hash.
 
-    Args:
-        selected: as ``winnow`` returns it.
-        texts: the n texts.
-        gram: characters that have one hash.
-        seed: of ``winnow``.
-        templates: hashes as ``listed`` returns them.
-
-    Returns:
-        The other hashes with their positions, and how many characters of each text are of templates, ``int64[n]``.
-        Where positions are further apart than a difference can say, a hash stands between them that no other text has.
+    Returns the other hashes with their positions, and how many characters of each text are of templates, ``int64[n]``.
+    Where positions are further apart than a difference can say, a hash stands between them that no other text has.
 
     >>> import numpy as np
     >>> hashes = np.arange(1, 101, dtype=np.uint64) << POSITION_BITS

@@ -136,14 +136,11 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
 def read_rows(
     batch: Any, fields: Fields, first: int, fill_ids: FillIds | None, unread: Unread
 ) -> Iterator[DocumentRows]:
-    """Yield the rows of a record batch in order, some hundred kilobytes of text at a time.
+    """Yield the rows of a record batch of pyarrow whose schema has no fault, in order, some hundred kilobytes of text
+    at a time.
 
-    Args:
-        batch: a record batch of pyarrow whose schema has no fault.
-        fields: the names of the columns, and the unit of timestamps that are numbers.
-        first: the number of the first row.
-        fill_ids: makes the ids of rows without one; ``None`` refuses these rows.
-        unread: is called for times that are none, whose rows have none.
+    The first row has the number ``first``. ``fill_ids`` makes the ids of rows without one; ``None`` refuses these rows.
+    ``unread`` is called for times that are none, whose rows have none.
     """
     batch = with_fields(batch, fields)
     size, at = batch.num_rows, batch.schema.get_field_index(fields.id)

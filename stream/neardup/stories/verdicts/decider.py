@@ -53,11 +53,8 @@ _NO_REASONS: dict[int, str] = {}
 
 
 class Decider(NestedSteps):
-    """The decisions about what a matcher adds. Used by one thread at a time.
-
-    Args:
-        matcher: all documents go to it through ``decide``.
-    """
+    """The decisions about what a matcher adds: all documents go to it through ``decide``. Used by one thread at a
+    time."""
 
     def __init__(self, matcher: Matcher) -> None:
         super().__init__()
@@ -107,19 +104,8 @@ class Decider(NestedSteps):
             self._matcher.table.undo()
 
     def decide(self, documents: Sequence[Document], signed: Signed, *, reference: bool = False) -> list[Verdict]:
-        """Match and decide documents.
-
-        Args:
-            documents: in order of arrival.
-            signed: what the signer made of them.
-            reference: all are of an old set.
-
-        Returns:
-            One verdict for each document, in order.
-
-        Raises:
-            ConfigError: as ``decide_columns`` does.
-        """
+        """Match and decide documents, which the signer has signed, in order of arrival; returns a verdict for each.
+        ``reference``: all are of an old set. Raises as ``decide_columns``."""
         if (n := len(documents)) != len(self._every):
             self._every, self._verdicts = np.ones(n, np.bool_), new_verdicts(n)
         accepted, given, reasons, references = self._every, documents, _NO_REASONS, None
@@ -189,14 +175,11 @@ class Decider(NestedSteps):
         return self.in_step(removed)
 
     def judge(self, batch: Batch, place: int | None, similarity: float = 0.0) -> Decided:
-        """Decide a version of an id as a person says, whatever it is near; its versions before are removed.
+        """Decide a version of an id, alone in its batch and not late, as a person says, whatever it is near; its
+        versions before are removed. It tells the story of the document at a place (``None``: of none), to which it has
+        this similarity.
 
-        Args:
-            batch: the document alone, with a time that is not late.
-            place: of a document that tells the same story, ``None`` for none; ``similarity`` of the two is in [0, 1].
-
-        Returns:
-            Its verdict: an update of that story, or an original, also if that story has ended.
+        Returns its verdict: an update of that story, or an original, also if that story has ended.
         """
 
         def judged() -> Verdicts:
@@ -238,11 +221,8 @@ class Decider(NestedSteps):
     def restore(self, arrivals: Arrivals, decided: Verdicts, places: int, kept: KeptStories) -> None:
         """Continue from documents that were decided before, after the table holds them; before the first step.
 
-        Args:
-            arrivals: all that the table holds, in order, and after them the removals of ids.
-            decided: what was decided of them.
-            places: how many places were given.
-            kept: the stories.
+        ``arrivals`` are all that the table holds, in order, and after them the removals of ids; ``places`` is how many
+        places were given.
         """
         self._places = places
         kept, offset = complete(kept), places - int((arrivals.kinds == DOCUMENT).sum())

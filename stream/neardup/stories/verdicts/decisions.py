@@ -114,18 +114,12 @@ class Decisions:
         self, arrivals: Arrivals, found: Found | Pairs, compare: Compare | None = None,
         verdicts: Verdicts | None = None, first: int = 0, end: int | None = None, arriving: Arriving = rule.ARRIVED,
     ) -> Verdicts:  # fmt: skip
-        """Decide arrivals in their order.
+        """Decide the next arrivals of the stream in their order, from ``first`` to ``end``; returns the verdict of
+        each, in ``verdicts`` if that is given.
 
-        Args:
-            arrivals: the next arrivals of the stream.
-            found: their pairs with documents that are decided, or stand before them in ``arrivals``.
-            compare: compares arrivals with decided documents directly; without it only pairs count.
-            verdicts: receives the verdicts; by default new ones.
-            first, end: which arrivals are decided, by default all.
-            arriving: what fills in ``arrivals`` before.
-
-        Returns:
-            The verdict of each arrival.
+        The pairs that were found are with documents that are decided, or stand before them in ``arrivals``. ``compare``
+        compares arrivals with decided documents directly; without it only pairs count. ``arriving`` is what fills in
+        ``arrivals`` before.
         """
         n = len(arrivals.places)
         end, verdicts = n if end is None else end, new_verdicts(n) if verdicts is None else verdicts
@@ -188,16 +182,11 @@ class Decisions:
     def restore(
         self, arrivals: Arrivals, decided: Verdicts, stream_time: int, kept: KeptStories
     ) -> npt.NDArray[np.int64]:
-        """Add rows that were decided before, in a step of its own.
+        """Add rows that were decided before, in a step of its own: consecutive arrivals, the first of them at or before
+        the oldest row that may still speak. ``stream_time`` is the greatest event time of them in microseconds,
+        ``NO_TIME`` for none; the stories have rows for places.
 
-        Args:
-            arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
-            decided: what was decided of them: statuses, clusters, similarities, matched, equal and late.
-            stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
-            kept: the stories, with rows for places.
-
-        Returns:
-            The number of each row, ``int64[n]``, -1 for what is no document.
+        Returns the number of each row, ``int64[n]``, -1 for what is no document.
         """
         self.begin()
         row_columns.begin(self._columns.state, self._before)
@@ -313,12 +302,8 @@ class Decisions:
         self._pages.release(before)
 
     def saved(self, places: int, held: Held) -> Saved:
-        """The rows of the window, the stories and the state, to continue from.
-
-        Args:
-            places: how many places were given.
-            held: what the caller holds for the stories.
-        """
+        """The rows of the window, the stories and the state, to continue from. So many places were given; ``held`` is
+        what the caller holds for the stories."""
         columns, state = self._columns, self._columns.state
         at = self._pages.at(np.arange(self.first, self.end))
         rows = SavedRows._make(getattr(columns, name)[at] for name in SavedRows._fields)

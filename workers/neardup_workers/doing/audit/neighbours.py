@@ -82,8 +82,8 @@ class Neighbours:
 
     ``has_earlier`` says whether its first document has one in its window: a kept one, if there are verdicts.
     ``confirmed`` says whether one of them is named for it. ``nearest`` is the most similar one. ``near`` says whether
-    one would count that has not said what the document says: ``novel`` ones have (``neardup.pairs.comparing``).
-    ``has_keys``: only documents that share a key can be similar.
+    one would count that has not said what the document says: with ``novel`` others do not count
+    (``neardup.pairs.comparing``). ``has_keys``: only documents that share a key can be similar.
     """
 
     def __init__(

@@ -29,12 +29,9 @@ class Refused(Exception):
 
 
 class Bodies:
-    """ASGI middleware that bounds the bytes of all bodies that are held at the same time.
+    """ASGI middleware that bounds the bytes of all bodies that are held at the same time: to ``bytes_max`` together.
 
     A request holds its body from the first byte to the end of its answer: ``read_body`` counts it.
-
-    Args:
-        bytes_max: what all requests may hold together.
     """
 
     def __init__(self, app: ASGIApp, bytes_max: int) -> None:

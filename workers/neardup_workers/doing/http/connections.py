@@ -77,13 +77,8 @@ class _Waiting:
 def connection_type(
     waiting_max: int, head_seconds_max: float, direct: Answering | None = None
 ) -> type[HttpToolsProtocol]:
-    """Return the protocol of the connections of one server.
-
-    Args:
-        waiting_max: connections without a request at most.
-        head_seconds_max: how long a connection may wait for the end of a head.
-        direct: answers plain requests; without it the application does.
-    """
+    """Return the protocol of the connections of one server, of which ``waiting_max`` may be without a request, and wait
+    ``head_seconds_max`` for the end of a head. ``direct`` answers plain requests; without it the application does."""
 
     class Connection(_Connection):
         """A connection of this server."""

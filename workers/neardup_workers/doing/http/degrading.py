@@ -22,11 +22,8 @@ _SENTENCES = {
 
 
 class Degrading:
-    """Counts in metrics, and says in the log what has grown. Its functions may be called from any thread.
-
-    Args:
-        before: the counters of the table at the start. A replay counts most of a window as late, which it was not.
-    """
+    """Counts in metrics, and says in the log what has grown since ``before``, the counters of the table at the start: a
+    replay counts most of a window as late, which it was not. Its functions may be called from any thread."""
 
     def __init__(
         self, observer: Metrics, before: Mapping[str, int] | None = None, now: Callable[[], float] = time.monotonic

@@ -86,11 +86,9 @@ LATEST = 12
 class Figures:
     """Counts of the last hour. ``refused`` counts the refused documents since the start, by reason.
 
-    Args:
-        window: returns the number of documents in the window.
-        waiting: returns the number of documents that wait for the writer.
-        now: the clock, in seconds since the epoch.
-        recall: returns what is known of recall; ``None`` where another process finds the pairs.
+    ``window`` and ``waiting`` return the number of documents in the window, and of those that wait for the writer;
+    ``now`` is in seconds since the epoch. ``recall`` returns what is known of it, and is ``None`` where another process
+    finds the pairs.
     """
 
     def __init__(

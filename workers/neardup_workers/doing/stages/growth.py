@@ -30,15 +30,10 @@ def growth_of(fields: Sequence[Any]) -> Growth:
 def growth_at(
     transport: Transport, topics: Topics, config: Config, passed: Mapping[int, Growth], offset: int
 ) -> Growth:
-    """Return how many shards there are before an offset of ``signed``.
+    """Return how many shards there are before an offset of ``signed``, by what is known at one or more committed
+    offsets.
 
-    Args:
-        passed: committed offsets in ``signed``, and what is known there; at least one.
-        offset: at most the end of the log.
-
-    Raises:
-        OffsetGoneError: another member trims the log meanwhile; ask again.
-        UnreachableError: the broker does not answer.
+    Raises ``OffsetGoneError`` if another member trims the log meanwhile: ask again; and ``UnreachableError``.
     """
     furthest = max(passed)
     growth = max(passed.values(), key=lambda known: len(known.steps)).until(position_of(offset))

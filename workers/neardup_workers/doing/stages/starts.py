@@ -86,21 +86,14 @@ def committed_start(
     metadata: Callable[[int, int], str],
     read: Bounds | None = None,
 ) -> Committed | None:
-    """Return what the group has committed; if that is nothing, commit the start.
+    """Return what the group of a member has committed in its topic; if that is nothing, commit the start, unless
+    another member has to decide it: ``None``.
 
-    Args:
-        member: of the group; it commits the start.
-        topic: the topic that the group subscribes.
-        start: ``earliest`` or ``latest``.
-        metadata: returns the metadata of the start, for a partition and an offset.
-        read: returns the bounds of what each partition reads; by default those of the partition itself.
+    ``metadata`` returns the metadata of the start, for a partition and an offset; ``read`` returns the bounds of what
+    each partition reads, by default those of the partition itself.
 
-    Returns:
-        The committed offset; ``None`` while another member has to decide it.
-
-    Raises:
-        ConfigError: the group has no offset and no start is given, so no worker chooses a start silently.
-        TransportError: what ``transact`` raises.
+    Raises ``ConfigError`` if the group has no offset and no start is given, so no worker chooses a start silently; the
+    errors of ``transact``.
     """
     committed = member.consumer.committed(partition)
     if committed is not None:

@@ -82,20 +82,11 @@ def fetch(
     context: ssl.SSLContext | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Fetched:
-    """Get a resource, or post to one.
+    """Get a resource, or with a body post to one; returns the answer to the last of all redirects, whatever its status.
+    The body of another status than 200 is empty. Raises ``FetchError`` if there is no answer, or it reaches a limit.
 
-    Args:
-        header: fields of the request, by name.
-        body: what is posted, ``None`` to get.
-        resolve: like ``socket.getaddrinfo``.
-        context: how certificates are checked; by default, by those of the system.
-        now: seconds of a clock that only grows.
-
-    Returns:
-        The answer to the last of all redirects, whatever its status; the body of another status than 200 is empty.
-
-    Raises:
-        FetchError: there is no answer, or it reaches a limit.
+    ``resolve`` is like ``socket.getaddrinfo``; ``context`` says how certificates are checked, by default by those of
+    the system; ``now`` is a clock that only grows.
     """
     ends, moved, is_for_good = now() + limits.seconds_max, "", True
     for _ in range(limits.redirects_max + 1):

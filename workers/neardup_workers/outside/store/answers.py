@@ -51,12 +51,8 @@ class Answer(NamedTuple):
 
 
 def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
-    """Return what is shown of a document, with its ``time`` and ``date`` in seconds.
-
-    Args:
-        row: a ``StoredRow``, or its columns by name.
-        duplicate_of: the id of its original.
-    """
+    """Return what is shown of a document by its ``StoredRow``, or its columns by name, and the id of its original; with
+    its ``time`` and ``date`` in seconds."""
     status, answered, flags, more, time, date, *values = (_in_place if type(row) is StoredRow else _by_name)(row)
     shown = _NOTHING.copy()  # and one value after the other: each document has these
     shown["similarity"], shown["cluster"], shown["related"], shown["previous"], shown["matched"] = values[:5]

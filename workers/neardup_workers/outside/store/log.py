@@ -242,13 +242,9 @@ class Log:
         self._writer.executemany(INSERT, ((*row, checksum(row)) for row in rows))
 
     def expire(self, oldest: int, kept_from: int | None, rarity: Rarity | None = None) -> None:
-        """Expire the rows with places below ``oldest``: the window begins there.
-
-        Args:
-            oldest: the place of the oldest document of the window.
-            kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
-            rarity: the counts of all documents, which are kept when the rows are gone.
-        """
+        """Expire the rows with places below ``oldest``, the oldest document of the window. Those of a time
+        (microseconds) from ``kept_from`` on stay readable, with ``None`` none. The counts of rarity are kept when the
+        rows are gone."""
         self._progress.expire(self._writer, oldest)
         if rarity is not None:
             stories.keep_rarity(self._writer, rarity, oldest, self.meta()["places"])

@@ -36,15 +36,8 @@ class Salvaged(NamedTuple):
 
 
 def salvage(folder: Path, width: int) -> Salvaged:
-    """Replace the log in a folder by its sound rows.
-
-    Args:
-        folder: the folder of the log; no other process may use it.
-        width: bytes of the fixed part of the evidence.
-
-    Raises:
-        Failure: there is no log, not even its first page is sound, or the copy cannot be written.
-    """
+    """Replace the log in a folder that no other process uses by its sound rows; ``width`` is that of the fixed
+    evidence. Raises ``Failure`` if there is no log, not even its first page is sound, or the copy cannot be written."""
     path, copy, sound = (folder / f"window.sqlite{ending}" for ending in ("", ".copy", ".sound"))
     if not path.exists():
         raise Failure(Exit.USAGE, f"there is nothing to salvage in {folder}: leave out --salvage")

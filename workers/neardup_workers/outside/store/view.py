@@ -62,15 +62,11 @@ class View(Log):
     schema = Log.schema + _TABLES
 
     def add(self, lines: Sequence[tuple[int, Mapping[str, Any]]], *, separate: bool = False) -> list[StoredRow | int]:
-        """Add verdicts in the open transaction; a verdict that is there already is left out.
+        """Add verdicts, each a partition and its fields (``neardup_workers.outside.topics.verdicts``), in order of
+        arrival, in the open transaction; a verdict that is there already is left out. ``separate``: the ids of the view
+        are full ids.
 
-        Args:
-            lines: partition and fields of each verdict (``neardup_workers.outside.topics.verdicts``), in order of
-                arrival.
-            separate: the ids of the view are full ids.
-
-        Returns:
-            For each verdict its row; for a removal the number of removed versions, 0 for a refusal.
+        Returns for each verdict its row; for a removal the number of removed versions, 0 for a refusal.
         """
         added = [self._added(place_of(partition, line["offset"]), line, separate) for partition, line in lines]
         if lines:

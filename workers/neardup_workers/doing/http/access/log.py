@@ -44,12 +44,8 @@ def name_of(scope: Scope) -> bytes:
 
 
 class RequestLog:
-    """ASGI middleware: see the module.
-
-    Args:
-        level: a key of ``LEVELS``.
-        stream: where lines go; standard error by default.
-    """
+    """ASGI middleware: see the module. ``level`` is a key of ``LEVELS``; lines go to a stream, by default standard
+    error."""
 
     def __init__(self, app: ASGIApp, level: str, stream: TextIO | None = None) -> None:
         self._app, self._least, self._stream = app, LEVELS[level], stream

@@ -21,11 +21,7 @@ _RARE = "canaries are found less often than the settings promise: look at recall
 
 class Recall:
     """The recall of a window. ``count`` belongs to the thread of the writer, the others may be called from any.
-
-    Args:
-        counts: returns the counters of the table.
-        losses: what limits cost, by hour, source and cluster.
-    """
+    ``counts`` returns the counters of the table; ``losses`` is what limits cost."""
 
     def __init__(
         self, counts: Callable[[], Mapping[str, int]], canaries: Canaries, losses: LossAccounts, observer: Metrics

@@ -25,12 +25,8 @@ _TITLE_CHARACTERS = 120
 
 
 def feed_of(stories: Sequence[Story], store: str, address: str, collection: str | None = None) -> bytes:
-    """Return the feed.
-
-    Args:
-        address: of the feed itself; a relative one holds behind a proxy, too.
-        collection: that of all stories; its feed has an id of its own.
-    """
+    """Return the feed at an address, of which a relative one holds behind a proxy, too. A feed of the stories of one
+    collection has an id of its own."""
     feed = ET.Element(f"{{{_NAMESPACE}}}feed")
     own = store if collection is None else uuid.uuid5(uuid.UUID(store), f"collection {collection}")
     _add(feed, "id", f"urn:uuid:{own}")

@@ -59,13 +59,8 @@ class Bounds(NamedTuple):
 
 
 class Delivery:
-    """The thread.
-
-    Args:
-        reader: reads the outbox.
-        call: lets the writer call a function with the keeper (``Writer.call``).
-        now: seconds since the epoch.
-    """
+    """The thread. It reads the outbox; ``call`` lets the writer call a function with the keeper (``Writer.call``),
+    ``now`` is in seconds since the epoch."""
 
     def __init__(
         self,

@@ -50,13 +50,10 @@ class _Work(NamedTuple):
 
 
 class ProducerQueue:
-    """The thread and its queue.
+    """The thread and its queue of ``messages_max`` messages, beyond which ``send`` raises ``Busy``.
 
-    Args:
-        produce: makes a producer; called again after a failure.
-        expect: returns the futures of the verdicts about places (``Follower.expect``).
-        forget: takes them back (``Follower.forget``).
-        messages_max: maximum number of waiting messages; beyond it ``send`` raises ``Busy``.
+    ``produce`` makes a producer, again after a failure. ``expect`` returns the futures of the verdicts about places
+    (``Follower.expect``), and ``forget`` takes them back.
     """
 
     def __init__(

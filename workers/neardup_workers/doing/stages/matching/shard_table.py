@@ -146,16 +146,11 @@ class ShardTable:
         self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES,
         pairs_max: int | None = None,
     ) -> Iterator[Applied]:  # fmt: skip
-        """Add the rows of a stretch from the position of the table on, inside an open step.
+        """Add the rows of a stretch from the position of the table on, inside an open step; yields the result of each
+        slice, of some ``candidates_max``. The next one is applied when the caller asks for it.
 
-        Args:
-            stretch: rows that begin at the position of the table, or before.
-            publish: look for pairs; without it, the rows are those of a restore.
-            candidates_max: of a slice, about.
-            pairs_max: pairs of a document to publish; its links are all.
-
-        Yields:
-            The result of each slice. The next one is applied when the caller asks for it.
+        Without ``publish``, the rows are those of a restore, which looks for no pairs. ``pairs_max`` bounds the pairs
+        of a document that are published; its links are all.
         """
         table = self.matcher.table
         if not self._open:

@@ -55,15 +55,9 @@ class _Subscription:
 
 
 class Subscriber:
-    """Subscribes to feeds, and takes what hubs push.
-
-    Args:
-        public: the address that hubs reach this process by; what follows it names a subscription.
-        key: 32 random bytes.
-        post: address and form -> the answer; raises ``FetchError``.
-        now: seconds of a clock that only grows.
-        random: a number in [0, 1).
-    """
+    """Subscribes to feeds, and takes what hubs push. Hubs reach this process by the address ``public``; what follows it
+    names a subscription, by a key of 32 random bytes. ``post`` posts a form, and raises ``FetchError``; ``now`` is a
+    clock that only grows, ``random`` in [0, 1)."""
 
     def __init__(
         self,

@@ -14,14 +14,8 @@ KEPT_SECONDS = 30 * 86_400.0
 
 
 def store(writer: sqlite3.Connection, conditions: Mapping[str, str], unlisted: Iterable[str], now: float) -> None:
-    """Store reports in an open transaction.
-
-    Args:
-        writer: the connection.
-        conditions: a condition as JSON, by the address of its feed.
-        unlisted: addresses of feeds that are watched no longer.
-        now: seconds since the epoch.
-    """
+    """Store reports in an open transaction: conditions as JSON by the address of the feed, and the feeds that are
+    watched no longer. ``now`` is in seconds since the epoch."""
     rows = ((url, now, condition) for url, condition in conditions.items())
     writer.executemany("INSERT OR REPLACE INTO feeds VALUES (?, ?, ?)", rows)
     writer.executemany("DELETE FROM feeds WHERE url = ?", ((url,) for url in unlisted))

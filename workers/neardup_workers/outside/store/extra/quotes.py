@@ -35,14 +35,8 @@ _NAMED = f"""
 def store(
     writer: sqlite3.Connection, rows: Sequence[StoredRow], pairs: Sequence[Sequence[Pair]], *, separate: bool
 ) -> None:
-    """Store what the documents of a step quote, in its open transaction; their rows are stored.
-
-    Args:
-        writer: the connection.
-        rows: of the documents.
-        pairs: of each, with the document as the newer one, the most similar first.
-        separate: the ids of the rows are full ids.
-    """
+    """Store what the documents of a step quote, in its open transaction; their rows are stored. The pairs of each have
+    the document as the newer one, the most similar first; ``separate``: the ids of rows are full ids."""
     for row, pairs_of in zip(rows, pairs, strict=True):
         quoted = [(pair, pair.relation) for pair in pairs_of if pair.relation is not None and pair.older != pair.newer]
         for pair, relation in quoted[:QUOTES_MAX]:

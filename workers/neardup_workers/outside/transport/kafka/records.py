@@ -59,17 +59,10 @@ class DamagedError(Exception):
 
 
 def unpack(codec: int, data: bytes, bytes_max: int) -> bytes:
-    """Return the content of ``data``, at most ``bytes_max`` bytes.
+    """Return the complete output of a codec, 1 to 4 as in the attributes of a batch, unpacked to at most ``bytes_max``
+    bytes. Memory holds at most twice as much.
 
-    Args:
-        codec: The number of the codec in the attributes of a batch, 1 to 4.
-        data: The complete output of the codec.
-        bytes_max: The limit of the content. Memory holds at most twice as much.
-
-    Raises:
-        TooLargeToUnpackError: The content is longer.
-        UnknownCodecError: The number is not a codec.
-        DamagedError: The data is truncated or invalid.
+    Raises ``TooLargeToUnpackError``, ``UnknownCodecError``, and ``DamagedError`` for what is truncated or invalid.
     """
     if codec not in _CODECS:
         raise UnknownCodecError(f"codec {codec}")

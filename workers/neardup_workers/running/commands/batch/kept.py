@@ -48,16 +48,13 @@ def write_kept(
     statuses: npt.NDArray[np.uint8],
     decided_between: Callable[[int, int], Decided] | None = None,
 ) -> None:
-    """Write the documents to keep in order of arrival, unchanged; or all documents, each with its verdict.
+    """Write the documents to keep in order of arrival, unchanged; or all documents, each with its verdict. The file is
+    of rows (Parquet) by its name, or else of lines.
 
-    Args:
-        path: the file; Parquet by its name, else lines.
-        session: of the first reading.
-        statuses: the status of each entry of the input, refused ones included, ``uint8[n]``.
-        decided_between: gives the verdicts of the entries from one place up to another; without it, none is written.
+    ``session`` is that of the first reading; ``statuses`` has that of each entry, refused ones included.
+    ``decided_between`` gives the verdicts of the entries from one place up to another; without it, none is written.
 
-    Raises:
-        Failure: if the input has changed since it was read, or the file cannot be written.
+    Raises ``Failure`` if the input has changed since it was read, or the file cannot be written.
     """
     settings, paths = session.settings, session.options.paths
     annotates = decided_between is not None

@@ -32,7 +32,7 @@ _AGAIN = {"Retry-After": "60"}
 @contextmanager
 def listening(addresses: Sequence[str], subscriber: Subscriber, bytes_max: int) -> Iterator[str]:
     """Answer hubs on a thread of its own, at the addresses of the setting ``websub``; gives the one that it listens on.
-    A hub pushes ``bytes_max`` at once. Raises ``Failure`` if an address cannot be used."""
+    A hub pushes at most ``bytes_max`` at once. Raises ``Failure`` if an address cannot be used."""
     config = uvicorn.Config(
         application(subscriber, bytes_max), log_config=None, access_log=False, server_header=False, lifespan="off",
         http=connection_type(_WAITING_MAX, _HEAD_SECONDS), ws="none", limit_concurrency=_CONNECTIONS_MAX,
