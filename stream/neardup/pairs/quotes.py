@@ -146,7 +146,9 @@ def covered(matches: Matches, items: npt.NDArray[Any]) -> Matches:
 
 def _cover(parts: Sequence[Sequence[Sequence[int]]], fractions: Sequence[float]) -> list[bool]:
     """Return which of the lists of stretches of a text are laid over it, the best ones first; each has this fraction of
-    the text."""
+    the text. A list counts once where its stretches overlap, as exact runs do that go on in two places of the older
+    text."""
+    parts = [_apart(stretches) for stretches in parts]
     length = max((end for stretches in parts for _, end in stretches), default=0)
     layers, depths = np.zeros(length, np.uint8), np.zeros(length + 1, np.int32)
     for begin, end in (stretch for stretches in parts for stretch in stretches):
@@ -157,6 +159,17 @@ def _cover(parts: Sequence[Sequence[Sequence[int]]], fractions: Sequence[float])
         (fraction >= HALF or not _are_phrases(is_deep, stretches)) and _laid(layers, stretches)
         for stretches, fraction in zip(parts, fractions, strict=True)
     ]
+
+
+def _apart(stretches: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The stretches in their order, those that overlap as one."""
+    out: list[list[int]] = []
+    for begin, end in sorted((begin, end) for begin, end in stretches):
+        if out and begin < out[-1][1]:
+            out[-1][1] = max(out[-1][1], end)
+        else:
+            out.append([begin, end])
+    return out
 
 
 def _are_phrases(is_deep: npt.NDArray[np.bool_], stretches: Sequence[Sequence[int]]) -> bool:

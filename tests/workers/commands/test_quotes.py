@@ -17,8 +17,10 @@ from command import Run
 
 from neardup import Config, Document, Signer
 from neardup.errors import ConfigError
+from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.pairs.quotes import covered, covering, quotes
+from neardup.schemes.interface import Shared
 from neardup.schemes.kinds.parts import Part
 from neardup_workers.outside.options.judging import QuotesOptions
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -170,6 +172,18 @@ def test_lines_of_run_and_batch_mark_the_pairs_that_cover_a_text(neardup: Run, t
     assert {newer: sum(of) for newer, of in marked.items()} == {"d0": 1, "d1": 2, "d2": 3, "d3": 3, "d6": 3}
     assert {newer: len(of) for newer, of in marked.items()} == {"d0": 1, "d1": 2, "d2": 3, "d3": 4, "d6": 6}
     assert sorted(neardup("batch", *given).stdout.splitlines()) == sorted(lines.splitlines())
+
+
+def test_runs_of_a_pair_that_overlap_count_once() -> None:
+    """One text said the beginning and the end in two places each, so each run goes on into the other; of two layers of a
+    text it is one."""
+    spans = [[0, 400, 0, 400], [500, 900, 100, 500], [0, 450, 50, 500], [0, 450, 50, 500]]
+    shared = Shared(np.array([[0.9, 0.9], [0.8, 0.8], [0.8, 0.8]]), np.array(spans), np.array([0, 2, 3, 4]))
+    times = np.arange(3)
+    found = Matches(["a", "b", "c"], ["d"] * 3, times, times, np.array([0.9, 0.8, 0.8]), np.ones(3, np.int32), shared)
+    marked = covered(found, np.full(3, 3)).cover
+    assert marked is not None
+    assert marked.tolist() == [True, True, False]
 
 
 def test_a_short_part_that_many_texts_have_is_a_phrase() -> None:
