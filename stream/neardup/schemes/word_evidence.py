@@ -45,7 +45,9 @@ from neardup.schemes.signatures.banding import band_seeds, put_keys
 
 # Words of a run, letters of each at least, and how many runs of a text are keys. Then the letters of all such words
 # from which a text has keys, and from which it adds them, too: a part of a shorter text is a line.
-RUN_RULE = _RUN_WORDS, _LETTERS_MIN, _RUN_KEYS, _PART_LETTERS, _WHOLE_LETTERS = 3, 5, 10, 60, 140
+RUN_RULE = _RUN_WORDS, _LETTERS_MIN, _RUN_KEYS, _PART_LETTERS, _WHOLE_LETTERS = 3, 5, 10, 40, 140
+# Words of so many letters are apart in every script; those of two or four may overlap.
+_SURE_LETTERS = 3
 
 
 class TextPlan(Protocol):
@@ -146,37 +148,40 @@ def keys_with_runs(evidence: Evidence, bands: int, plan: SeededPlan) -> Keys:
     units, starts = ragged_values(evidence, np.uint32)
     seeds, n = band_seeds(bands + 1, plan.seed), len(evidence.fixed)
     out, ends, added = np.empty(n * (bands + _RUN_KEYS), np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    sketches, letters_min = np.ascontiguousarray(evidence.fixed), max(_PART_LETTERS, plan.characters_min)
-    count = _keys_with_runs(sketches, seeds, units, starts, letters_min, out, ends, added)
+    sketches = np.ascontiguousarray(evidence.fixed)
+    count = _keys_with_runs(sketches, seeds, units, starts, plan.characters_min, out, ends, added)
     return Keys(out[:count], ends, NO_PAYLOADS, added)
 
 
 @kernel("const u8[,], u64[], const u32[], const i64[], i64, u64[], i64[], i64[]", direct=True)
-def _keys_with_runs(sketches, seeds, units, starts, letters_min, out, ends, added):
+def _keys_with_runs(sketches, seeds, units, starts, characters_min, out, ends, added):
     at, bands = np.int64(0), len(seeds) - 1
     ends[0] = at
     for i in range(len(sketches)):
         put_keys(sketches[i], seeds[:bands], out[at : at + bands])
         at, added[i] = at + bands, bands
         if starts[i] < starts[i + 1]:
-            count, letters = _put_runs(units, starts[i], seeds[bands], out[at : at + _RUN_KEYS])
-            at += count if letters >= letters_min else 0
-            added[i] += count if letters >= max(letters_min, _WHOLE_LETTERS) else 0
+            count, letters, least = _put_runs(units, starts[i], seeds[bands], out[at : at + _RUN_KEYS])
+            if letters >= _PART_LETTERS and least >= characters_min:
+                at += count
+                added[i] += count if letters >= _WHOLE_LETTERS else 0
         ends[i + 1] = at
     return at
 
 
 @inner
 def _put_runs(units, begin, seed, out):
-    """Write the least hashes of the runs of the set that begins at ``begin``, ascending; return how many there are, and
-    the letters of their words."""
+    """Write the least hashes of the runs of the set that begins at ``begin``, ascending; return how many there are,
+    the letters of their words, and how long the text is at least."""
     words, numbers = np.int64(units[begin + WORDS_UNIT]), np.int64(units[begin + NUMBERS_UNIT])
     repeats, names = repeats_of(units, begin)
     first = begin + HEADER_UNITS
     classes = first + words + numbers + repeats + names
-    before, last, letters, read, kept = np.uint64(0), np.uint64(0), 0, 0, 0
+    before, last, letters, read, kept, least = np.uint64(0), np.uint64(0), 0, 0, 0, -1
     for n in range(words):
         count = letters_at(units, classes, n)
+        if count >= _LETTERS_MIN or count == _SURE_LETTERS:
+            least += count + 1
         if count < _LETTERS_MIN:
             continue
         word = np.uint64(units[first + n])
@@ -185,7 +190,7 @@ def _put_runs(units, begin, seed, out):
         if read >= _RUN_WORDS and (kept < len(out) or run < out[kept - 1]):
             kept = _keep_least(out, kept, run)
         before, last = last, word
-    return kept, letters
+    return kept, letters, least
 
 
 @inlined

@@ -303,6 +303,29 @@ def test_a_text_below_the_least_length_has_no_runs() -> None:
     assert [len(keys) for keys in found] == [7, 0]
 
 
+def test_no_text_below_the_least_length_has_runs_in_any_script() -> None:
+    """Words that overlap, as those of scripts without blanks do, say nothing of a length."""
+    rng, found = random.Random(8), 0
+    known = ["harbour", "council", "railway", "rückzug", "the", "大地震", "กรุงเทพ", "三百", "한국어로", "9", "ab"]
+    for _ in range(300):
+        text = rng.choice(["", " ", "-", "5"]).join(rng.choices(known, k=rng.randint(6, 16)))
+        named = " ".join(f"{word}{n}" for n, word in zip("abcdefghi", known * 2, strict=False))
+        for one in (text, named, f"{text} {named}"):
+            has_runs = bool(run_keys_of(Config(**SETTINGS["words"], characters_min=60), one)[0])
+            found += has_runs
+            assert not has_runs or len(one) >= 60
+    assert found > 150
+
+
+def test_the_first_sentence_of_a_report_meets_it() -> None:
+    """A part of a hundred characters, with fifty letters in words of five or more: sixty are not asked for."""
+    config = Config(**SETTINGS["words"], characters_min=60)
+    said = "The target of an unfriendly cash offer by another company said its shareholders rejected it"
+    rest = "".join(f" {word}" for word in ("against", "proposal", "yesterday", "meeting", "lawyers", "expected"))
+    part, whole = run_keys_of(config, said, said + rest)
+    assert part & whole
+
+
 def test_scripts_without_blanks_have_no_runs() -> None:
     """Two letters, or four of Thai, are no word of five."""
     assert run_keys_of(Config(**SETTINGS["words"]), THAI * 3) == [set()]

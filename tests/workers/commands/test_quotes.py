@@ -175,8 +175,8 @@ def test_lines_of_run_and_batch_mark_the_pairs_that_cover_a_text(neardup: Run, t
 
 
 def test_runs_of_a_pair_that_overlap_count_once() -> None:
-    """One text said the beginning and the end in two places each, so each run goes on into the other; of two layers of a
-    text it is one."""
+    """One text said the middle in two places, so each of its runs goes on into the other; of two layers of a text it is
+    one."""
     spans = [[0, 400, 0, 400], [500, 900, 100, 500], [0, 450, 50, 500], [0, 450, 50, 500]]
     shared = Shared(np.array([[0.9, 0.9], [0.8, 0.8], [0.8, 0.8]]), np.array(spans), np.array([0, 2, 3, 4]))
     times = np.arange(3)
