@@ -4,6 +4,9 @@ The best parts come first. A part is left out if ``_LAYERS`` better ones cover h
 copies exist is shown twice, not forty times. The depth of a part is how many of the texts before have it. A short part
 of some depth is a phrase: on a wire nearly all are names of bodies and sentences of forms. Pairs that share no more and
 less than half of the newer text are no part of a cover.
+
+A seed that at most two earlier texts have would tell more: of 171 pairs of a wire in a cover that were read, 69 of 72
+quotes have one, and 52 of 99 others. But a table holds one seed in eight, and by these it loses a sixth of the quotes.
 """
 
 from __future__ import annotations
