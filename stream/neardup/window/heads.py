@@ -38,6 +38,7 @@ SEGMENTS = 1 << SEGMENT_BITS
 _PAGE_BITS = 8
 PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
+_PAGE_LINES = np.uint64(_PAGE_BITS) - _LINE_BITS  # bits of the lines of a page
 # A segment is rebuilt when it is full to ``_LOAD_MAX``. If live heads alone fill it to ``_LOAD_GROWING``, the window is
 # growing, and the segment takes the next size of a series: a page, times 1.5 at each step. Each segment has its own
 # shifted series, so that they do not all grow at once. Otherwise the window slides, and the segment takes the fewest
@@ -73,7 +74,8 @@ class Heads(NamedTuple):
     free: npt.NDArray[np.int32]
     free_count: npt.NDArray[np.int64]
     incoming: npt.NDArray[np.int64]  # how many keys of an item with many go to each segment
-    scratch: npt.NDArray[np.uint64]  # holds the live entries of the segment that is rebuilt
+    filled: npt.NDArray[np.uint8]  # how many entries each line of the segment that is rebuilt has
+    scratch: npt.NDArray[np.uint64]  # holds the live entries of that segment
 
 
 def empty_heads() -> Heads:
@@ -88,6 +90,7 @@ def empty_heads() -> Heads:
         free=np.zeros(0, np.int32),
         free_count=np.zeros(1, np.int64),
         incoming=np.zeros(SEGMENTS, np.int64),
+        filled=np.empty(2 * PAGE // LINE, np.uint8),
         scratch=np.empty(2 * PAGE, np.uint64),
     )
 
@@ -107,8 +110,9 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
     scratch = np.empty(pages.shape[1] * PAGE, np.uint64)
+    filled = np.empty(len(scratch) // LINE, np.uint8)
     entries = longer(heads.entries, (total + chunk) * PAGE + LINE)  # last: if memory is short, nothing has changed yet
-    heads = heads._replace(entries=entries, pages=pages, free=free, scratch=scratch)
+    heads = heads._replace(entries=entries, pages=pages, free=free, filled=filled, scratch=scratch)
     _align(heads, total * PAGE)
     heads.free_count[0] = count + chunk
     return heads
@@ -144,7 +148,13 @@ def _tag(key):
 @inlined
 def _home(tag, size):
     """The position where the search for a tag starts: the first entry of a cache line, so that one line mostly does."""
-    return np.int64((tag * (np.uint64(size) >> _LINE_BITS)) >> _U32) << np.int64(_LINE_BITS)
+    return np.int64(_home_line(tag, np.uint64(size) >> _LINE_BITS) << _LINE_BITS)
+
+
+@inlined
+def _home_line(tag, lines):
+    """The line of a segment where the search for a tag starts."""
+    return (tag * lines) >> _U32
 
 
 @inlined
@@ -258,10 +268,12 @@ def rebuild(heads, segment, extra, base, end):
     low_base = np.uint64(base)
     for page in range(have):
         first = _page_start(heads, pages[page])
-        for index in range(first, first + PAGE):
-            entry = entries[index]
-            live[count] = entry  # without a branch: which entries are live is hard to predict
-            count += np.int64(entry != np.uint64(0)) & np.int64(((entry - low_base) & _LOW32) < alive)
+        room = live[count : count + PAGE]
+        kept = np.uint64(0)
+        for entry in entries[first : first + PAGE]:
+            room[kept] = entry  # without a branch: which entries are live is hard to predict
+            kept += np.uint64(entry != np.uint64(0)) & np.uint64(((entry - low_base) & _LOW32) < alive)
+        count += np.int64(kept)
     want = pages_for(segment, have, count + extra)
     if want > have + heads.free_count[0] or want > heads.pages.shape[1]:
         return NEEDS_PAGES
@@ -277,14 +289,14 @@ def rebuild(heads, segment, extra, base, end):
         first = _page_start(heads, pages[page])
         for index in range(first, first + PAGE):
             entries[index] = np.uint64(0)
-    room = np.int64(want << _PAGE_BITS)
-    for i in range(count):
-        position = _home(live[i] >> _U32, room)
-        line = _index(heads, segment, position)
-        masks = mask_of_line(entries, line, _EIGHT, _EIGHT, _EIGHT)
-        while not masks >> _FREE & _EIGHT:
-            position = position + LINE if position + LINE < room else np.int64(0)
-            line = _index(heads, segment, position)
-            masks = mask_of_line(entries, line, _EIGHT, _EIGHT, _EIGHT)
-        entries[line + np.int64(lowest_bit(masks >> _FREE & _EIGHT))] = live[i]
+    # A search for free entries would wait at each line for what has just been written to it.
+    lines, filled = np.uint64(want) << _PAGE_LINES, heads.filled
+    filled[:lines] = 0
+    for entry in live[:count]:
+        line = _home_line(entry >> _U32, lines)
+        while filled[line] == LINE:
+            line = line + np.uint64(1) if line + np.uint64(1) < lines else np.uint64(0)
+        index = _page_start(heads, pages[line >> _PAGE_LINES]) + np.int64((line << _LINE_BITS) & np.uint64(PAGE - 1))
+        entries[index + np.int64(filled[line])] = entry
+        filled[line] += np.uint8(1)
     return DONE
