@@ -25,7 +25,7 @@ from neardup.pairs.estimates.limits import NO_LOSSES, Losses, lone_of, losses_of
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, named, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, StreamRows, shared_limits, stream_rows, table_limits
 from neardup.schemes.config import Config, checked, is_weighted
-from neardup.schemes.interface import Common, Evidence, in_parts, nothing, regular_keys
+from neardup.schemes.interface import NO_SHARED, Common, Evidence, in_parts, nothing, regular_keys
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.stored_sets import evidence_in
 from neardup.window import BandTable, Candidates, Items, Limits
@@ -261,8 +261,10 @@ class Matcher:
             items, slots, identical, similarity = probed[rows], every_slot[rows], identical[rows], similarity[rows]
             keys, signals = keys[rows], signals[rows] if len(signals) else signals
         if self.scheme.shared is not None:
-            sides = self.evidence(slots), batch.evidence.select(items)
-            shared = shared_of(self.scheme, *sides, identical, config.plan)
+            shared = NO_SHARED
+            if len(items):
+                sides = self.evidence(slots), batch.evidence.select(items)
+                shared = shared_of(self.scheme, *sides, identical, config.plan)
         known: tuple[Any, ...] = similarity, keys, shared, None, signals if len(signals) else None
         if is_named or shared is not None:
             pairs = named(self.table, batch, items, slots, known, separate=self._separate)
@@ -283,7 +285,7 @@ class Matcher:
     def _leads(self, batch: Batch, met: Leads) -> Leads:
         """The leads among candidates that are no pairs."""
         parts = (
-            rows[is_lead(self.config, batch.evidence.select(met.items[rows]), self.evidence(met.slots[rows]))]
+            rows[is_lead(self.config, batch.evidence.select(met.items[rows]), self.sets(met.slots[rows]))]
             for rows in self._parts(batch, met.items, met.slots)
         )
         return met.select(np.concatenate([*parts]))
@@ -305,6 +307,10 @@ class Matcher:
     def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
         """Return the evidence of documents of the table."""
         return evidence_in(self.table, slots, self.scheme.derive, self.config.plan)
+
+    def sets(self, slots: npt.NDArray[np.int64]) -> Evidence:
+        """The same without the fixed part, which may have to be derived: for what reads words alone."""
+        return Evidence(np.empty((len(slots), 0), np.uint8), *self.table.ragged(slots))
 
     def compared(
         self, batch: Batch, items: npt.NDArray[np.int64], older: npt.NDArray[np.int64] | Evidence

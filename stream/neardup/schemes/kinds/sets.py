@@ -188,7 +188,7 @@ def common_in(
     similarity = verify.SET_MEASURES[plan.measure].of_counts(*counts)
     keys = np.ones(len(slots), np.int32)
     near = np.arange(len(slots)) if tuning.bands_min > 1 else np.flatnonzero(similarity >= tuning.score_min)
-    for part in in_parts(table.ragged_lengths(slots[near]), _COMPARED_BYTES):
+    for part in in_parts(table.ragged_lengths(slots[near]), _COMPARED_BYTES) if len(near) else ():
         rows = near[part]
         each, of_rows = np.unique(slots[rows], return_inverse=True)
         older = stored_sets.evidence_in(table, each, derive, plan).fixed[of_rows]
@@ -208,8 +208,9 @@ def derived(evidence: Evidence, plan: SetPlan) -> npt.NDArray[np.bool_] | None:
         if plan.novelty != "off":
             begins[found] = ragged_values(evidence, np.uint32)[0][evidence.starts[:-1][found] // 4]
         few = np.flatnonzero(found & (sizes - begins < plan.characters_min * plan.shingle_bytes))
-        chosen = evidence.select(few)
-        found[few] = (derive(chosen, plan) == chosen.fixed).all(axis=1)
+        if len(few):
+            chosen = evidence.select(few)
+            found[few] = (derive(chosen, plan) == chosen.fixed).all(axis=1)
     return found
 
 

@@ -364,7 +364,7 @@ class Decider(NestedSteps):
         for is_held in (False, True):
             at = arrivals[held == is_held]
             if len(at):
-                older = self._held(against[at]) if is_held else self._matcher.evidence(against[at] + offset)
+                older = self._held(against[at]) if is_held else self._matcher.sets(against[at] + offset)
                 out |= zip(at.tolist(), new_in(self._matcher.config, texts(at.tolist()), older), strict=True)
         return out
 
