@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib.metadata
+import os
 import socket
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -194,6 +197,20 @@ def _reason(address: str) -> str:
     with pytest.raises(client_errors.KafkaTimeoutError) as refused:
         KafkaAdminClient(**KafkaSettings(address, connect_timeout_seconds=1.0).options())
     return str(refused.value)
+
+
+def test_a_client_that_reaches_no_broker_leaves_nothing_open() -> None:
+    """No socket of the tries, and no thread that goes on trying."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd")), threading.active_count()
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            address = f"127.0.0.1:{closed.getsockname()[1]}"
+        _reason(address)
+        assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    finally:
+        gc.enable()
 
 
 def test_only_the_leader_says_where_a_log_ends() -> None:

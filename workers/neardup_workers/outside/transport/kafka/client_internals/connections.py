@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -84,6 +85,14 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the c
         super().__init__(net, **options)
         self._reason: Exception | None = None
 
+    def bootstrap(self, *values: Any, **named: Any) -> None:
+        try:
+            super().bootstrap(*values, **named)
+        except BaseException:  # in the constructor of a client: its caller cannot close it, and its thread would try on
+            self.close()
+            self._net.close()
+            raise
+
     async def _do_bootstrap(self, deadline: float | None) -> Any:
         self._reason = None
         try:
@@ -107,7 +116,11 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the c
             self._reason = reason
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> KafkaTCPTransport:
-        connection = await super()._build_transport(node, timeout_at=timeout_at)
+        try:
+            connection = await super()._build_transport(node, timeout_at=timeout_at)
+        except Exception as error:
+            traceback.clear_frames(error.__traceback__)  # a cycle that holds the socket, open until it is collected
+            raise
         # A TLS connection holds decrypted bytes that the socket does not show, so the client must read them all.
         is_plain = type(connection) is KafkaTCPTransport
         connection._sock_recv = partial(receive if self._is_fast and is_plain else receive_before_end, connection)
