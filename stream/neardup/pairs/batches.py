@@ -119,14 +119,17 @@ def bytes_of(batch: Batch) -> int:
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
     """Return the bytes of each document in a message, ``int64[n]``; a table needs about as many."""
-    width = FIXED_BYTES + batch.fixed.shape[1]
-    return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
+    return FIXED_BYTES + held_sizes(batch)
+
+
+def held_sizes(batch: Batch) -> npt.NDArray[np.int64]:
+    """Return the bytes of id and evidence of each document, ``int64[n]``, as verdicts count them (``rule.arrive``)."""
+    return np.asarray(batch.fixed.shape[1] + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
 
 
 def removal_batch(ids: Sequence[bytes], width: int) -> Batch:
     """Return rows that name the ids to remove, and nothing else; ``width`` is that of the evidence."""
-    n = len(ids)
-    evidence = fixed_evidence(np.zeros((n, width), np.uint8))
+    n, evidence = len(ids), fixed_evidence(np.zeros((len(ids), width), np.uint8))
     return make_batch(*id_columns(ids), np.full(n, NO_TIME), np.zeros((n, 2), np.uint64), evidence)
 
 

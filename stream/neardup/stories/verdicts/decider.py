@@ -80,6 +80,7 @@ class Decider(NestedSteps):
         table, first, decisions = self._matcher.table, self._first_slot, self.decisions
         self._before, self._unfinished = (self._places, first), self._drop
         table.begin()
+        # The rule evicts what the table evicts, but where the memory of the table bounds it (``window.bound``).
         if first is not None and (oldest := table.oldest - first) > decisions.first:
             decisions.forget(oldest)
         decisions.begin()

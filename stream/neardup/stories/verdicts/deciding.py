@@ -1,5 +1,5 @@
 """The kernels of decisions: ``rule.decide`` over a state at an address, alone or in the call that finds the pairs; and
-those that look at all rows, between steps."""
+those that look at all rows: ``counted_for`` in an open step, the others between steps."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def with_results(
     """Add the results of what was asked for arrivals from ``first`` to ``end``, and keep those of no others; nothing is
     asked any more."""
     known = comparing.starts
-    count, starts = int(known[end] - known[first]) + len(items), np.zeros(len(known), np.int64)
-    merged = np.empty(count, np.int64), np.empty((count, RESULT_FIELDS), np.float32)
+    size, starts = int(known[end] - known[first]) + len(items), np.zeros(len(known), np.int64)
+    merged = np.empty(size, np.int64), np.empty((size, RESULT_FIELDS), np.float32)
     _merge(comparing, items, rows, results, first, end, starts, *merged)
     return comparing._replace(starts=starts, rows=merged[0], results=merged[1])
 

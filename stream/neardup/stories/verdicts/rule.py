@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, inner, kernel
-from neardup.pairs.batches import CONTENT_HALF, Batch, id_hashes
+from neardup.pairs.batches import CONTENT_HALF, Batch, held_sizes, id_hashes
 from neardup.pairs.comparing import NEW_NUMBERS, SAID, SIGNAL, Leads
 from neardup.stories.verdicts.heirs import hand_over, standing
 from neardup.stories.verdicts.leads import NO_ROW, ask, ask_ahead, nearest
@@ -126,9 +126,9 @@ def new_arrivals(count: int) -> Arrivals:
 
 def arrival_of(batch: Batch, place: int, kind: int = DOCUMENT) -> Arrivals:
     """Return the one document of a batch as an arrival."""
-    size = np.array([batch.fixed.size + len(batch.ragged) + len(batch.ids)])
     hashes, contents = id_hashes(batch.ids, batch.id_starts), batch.contents[:, CONTENT_HALF].copy()
-    return Arrivals(np.array([place]), np.array([kind], np.uint8), hashes, batch.times.copy(), contents, size)
+    place_, kind_ = np.array([place]), np.array([kind], np.uint8)
+    return Arrivals(place_, kind_, hashes, batch.times.copy(), contents, held_sizes(batch))
 
 
 # The arrivals of a call: the address of their items, which are accepted, the place of the first, which are of an old

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import orjson
 from crc32c import crc32c
 
-from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch, starts_of
+from neardup.pairs.batches import CONTENT_HALF, Batch, held_sizes, id_columns, id_hashes, make_batch, starts_of
 from neardup.schemes.interface import Evidence
 from neardup.stories.sources.names import Shown
 from neardup.stories.verdicts.deciding import Decided
@@ -277,9 +277,8 @@ def restored_rows(rows: Columns, batch: Batch) -> tuple[Arrivals, Verdicts]:
     """Return rows of the log as arrivals, and what decisions read of what was decided of them; ``batch`` has their
     signed documents."""
     places, kinds = np.array(rows["place"]), np.full(batch.size, DOCUMENT, np.uint8)
-    hashes = id_hashes(batch.ids, batch.id_starts)
-    sizes = np.diff(batch.id_starts) + np.diff(batch.ragged_starts) + batch.fixed.shape[1]
-    arrivals = Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+    hashes, contents = id_hashes(batch.ids, batch.id_starts), batch.contents[:, CONTENT_HALF].copy()
+    arrivals = Arrivals(places, kinds, hashes, batch.times, contents, held_sizes(batch))
     found, flags = blank_verdicts(batch.size, REMOVED), np.array(rows["flags"])
     for field in MESSAGE_FIELDS:
         column = getattr(found, field.column)

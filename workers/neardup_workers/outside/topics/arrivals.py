@@ -26,8 +26,9 @@ class ArrivalRows(NamedTuple):
     (``int64[n]``) are event times in microseconds, ``NO_TIME`` for other kinds than documents; ``contents``
     (``uint64[n]``) are hashes of the compared content; ``ids`` (``uint8``) the UTF-8 bytes of all ids, id i at
     ``id_starts[i]:id_starts[i + 1]``; a refusal has no id. ``ranks`` (``float64[n]``) are the ranks of documents,
-    ``NO_RANK`` for none, ``sizes`` (``int64[n]``) the bytes of their evidence. ``shown`` are source, URL and title of
-    each (``neardup_workers.outside.topics.shown``). ``judged`` is that of ``neardup_workers.outside.topics.signed``.
+    ``NO_RANK`` for none, ``sizes`` (``int64[n]``) the bytes of their ids and evidence. ``shown`` are source, URL and
+    title of each (``neardup_workers.outside.topics.shown``). ``judged`` is that of
+    ``neardup_workers.outside.topics.signed``.
     """
 
     places: npt.NDArray[np.int64]

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column
-from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, joined, make_batch, sizes_of
+from neardup.pairs.batches import CONTENT_HALF, Batch, held_sizes, id_columns, joined, make_batch, sizes_of
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import Evidence, select_ragged, starts_of_lengths
 from neardup.stories.sources.representatives import NO_RANK
@@ -121,7 +121,7 @@ class SignedRows(NamedTuple):
         held, n = is_document(self.kinds), self.size
         times, contents, sizes = np.full(n, NO_TIME), np.zeros(n, np.uint64), np.zeros(n, np.int64)
         times[held], contents[held] = self.times, self.contents[:, CONTENT_HALF]
-        sizes[held] = np.diff(self.evidence.starts) + self.evidence.fixed.shape[1]
+        sizes[held] = held_sizes(self.documents())
         shown = None
         if self.shown is not None:
             lengths = np.zeros(n, np.int64)

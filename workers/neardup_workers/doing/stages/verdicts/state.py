@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.pairs.batches import id_columns, id_hashes
+from neardup.pairs.batches import held_sizes, id_columns, id_hashes
 from neardup.pairs.comparing import SIMILARITY
 from neardup.schemes.interface import select_ragged
 from neardup.stories.sources.representatives import NO_RANK
@@ -110,21 +110,21 @@ class LinkState:
         self._add_rows(found.rows, _numbers(found.rows, 0))
 
     def add_message(self, offset: int, rows: SignedRows, size: int, sizes: _Longs) -> None:
-        """Add a message of ``signed`` with decided rows, of so many bytes; ``sizes`` receives the bytes of evidence of
-        those documents that have rows."""
+        """Add a message of ``signed`` with decided rows, of so many bytes; ``sizes`` receives those of id and evidence
+        of the documents that have rows."""
         numbers = self._rows.find(rows.places[is_document(rows.kinds)])
         last = np.maximum.accumulate(np.append(self.compared.rows.last, numbers))
         known = np.flatnonzero((numbers >= 0) & (numbers > last[:-1]))  # others were signed again
         if len(known):
             self.compared.rows.add(numbers[known], position_of(offset) + known)
             self.compared.keep(offset, rows.evidence, size)
-            sizes[numbers[known]] = np.diff(rows.evidence.starts)[known] + rows.evidence.fixed.shape[1]
+            sizes[numbers[known]] = held_sizes(rows.documents())[known]
 
     def restore(
         self, found: DecidedRows, stream_time: int, decided: dict[int, int], stories: KeptStories, sizes: _Longs
     ) -> None:
         """Start from earlier decisions: consecutive verdicts in order of arrival, the decided end of each partition,
-        the stories, and the bytes of evidence of each row."""
+        the stories, and the bytes of id and evidence of each row."""
         rows, verdicts, numbers = found.rows, found.verdicts, _numbers(found.rows, 0)
         rows.sizes[numbers >= 0] = sizes
         clusters, matched = (self._rows.find(column) + _ZERO for column in (verdicts.clusters, verdicts.matched))
@@ -377,8 +377,7 @@ def _numbers(rows: ArrivalRows, end: int) -> _Longs:
 
 def _arrivals(rows: ArrivalRows, numbers: _Longs) -> Arrivals:
     ids = id_hashes(rows.ids, rows.id_starts)
-    sizes = rows.sizes + np.diff(rows.id_starts)
-    return Arrivals(numbers + _ZERO, rows.kinds, ids, rows.times, rows.contents, sizes)
+    return Arrivals(numbers + _ZERO, rows.kinds, ids, rows.times, rows.contents, rows.sizes)
 
 
 def _inside(positions: _Longs, holes: list[Hole]) -> npt.NDArray[np.bool_]:
