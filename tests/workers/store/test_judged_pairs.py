@@ -1,9 +1,14 @@
 """What a person says of two documents: later copies obey, also after a restart."""
 
 import random
+import sqlite3
+from contextlib import closing
 
 import pytest
 from service_world import TEXT, world_in
+
+from neardup_workers.outside.store import extra
+from neardup_workers.outside.store.extra import audit
 
 OTHER = TEXT.replace("Friday", "Tuesday")
 FAR = "The museum of clocks opens again after a year of repairs, with a tower clock that has one hand alone, in May."
@@ -147,3 +152,22 @@ def test_each_signal_of_judged_pairs_has_a_threshold(tmp_path):
         assert (title["same"], title["different"], title["missed"], title["false"]) == (6, 6, 0, 0)
         assert 0 <= title["low"] <= title["threshold"] <= title["high"] < 1
         assert found["missed"] + found["false"] > 1
+
+
+def test_what_was_said_is_found_without_a_look_at_every_line(tmp_path, monkeypatch):
+    """Also in a store of before, which had no index: it gets one when it is opened."""
+    with monkeypatch.context() as before:
+        before.delitem(extra._SCRIPTS, "audit_pairs")
+        with world_in(tmp_path) as world:
+            for id_ in "ab":
+                world.check(id_, f"{TEXT} {id_}")
+            assert world.ask("POST", "/v1/apart?a=a&b=b").status_code == 200
+    with world_in(tmp_path) as world:
+        assert world.ask("GET", "/v1/why?a=b&b=a").json()["judged"]["did"] == "apart"
+    lines, store = [], sqlite3.connect(tmp_path / "window.sqlite")
+    with closing(store):
+        store.set_trace_callback(lines.append)
+        assert audit.last_said(store, audit.pair_of("ba", None))[0] == "apart"
+        store.set_trace_callback(None)
+        [(_, _, _, plan)] = store.execute(f"EXPLAIN QUERY PLAN {lines[-1]}")
+    assert "USING INDEX audit_pairs (<expr>=? AND <expr>=? AND <expr>=?)" in plan

@@ -17,6 +17,7 @@ from neardup_workers.outside.store.extra import audit, desk, feeds, growth, iden
 # The first table or index of each script -> the script, and what fills its tables.
 _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "audit": (audit.TABLES, None),
+    "audit_pairs": (audit.PAIRS, None),
     "desk": (desk.TABLES, None),
     "feeds": (feeds.TABLES, None),
     "sources": (sources.TABLES, None),

@@ -24,6 +24,13 @@ CREATE TABLE audited (settings TEXT NOT NULL);
 
 # What a person says of two documents: that they tell the same story, or not.
 TOGETHER, APART = "together", "apart"
+_OF_PAIRS = f"did IN ('{TOGETHER}', '{APART}')"
+# What was said of a pair is found by its ids, however long the log is.
+PAIRS = f"""
+CREATE INDEX audit_pairs ON audit (
+    json_extract(what, '$.id_sha256'), json_extract(what, '$.other_sha256'), json_extract(what, '$.collection')
+) WHERE {_OF_PAIRS};
+"""
 
 
 class Noted(NamedTuple):
@@ -56,8 +63,8 @@ def pair_of(ids: Sequence[str], collection: str | None) -> dict[str, Any]:
 def last_said(connection: sqlite3.Connection, pair: Mapping[str, Any]) -> tuple[str, float, str] | None:
     """Return what was said last of a pair of ids, when and by whom; ``None`` if nothing was."""
     same = " AND ".join(f"json_extract(what, '$.{name}') IS ?" for name in pair)
-    query = f"SELECT did, time, who FROM audit WHERE did IN (?, ?) AND {same} ORDER BY number DESC LIMIT 1"
-    row: tuple[str, float, str] | None = connection.execute(query, (TOGETHER, APART, *pair.values())).fetchone()
+    query = f"SELECT did, time, who FROM audit WHERE {_OF_PAIRS} AND {same} ORDER BY number DESC LIMIT 1"
+    row: tuple[str, float, str] | None = connection.execute(query, tuple(pair.values())).fetchone()
     return row
 
 
@@ -75,9 +82,9 @@ class Judged(NamedTuple):
 
 def judged(connection: sqlite3.Connection, limit: int) -> list[Judged]:
     """Return what was said last of each pair, of so many lines, the oldest first."""
-    query = "SELECT number, time, who, did, what FROM audit WHERE did IN (?, ?) ORDER BY number DESC LIMIT ?"
+    query = f"SELECT number, time, who, did, what FROM audit WHERE {_OF_PAIRS} ORDER BY number DESC LIMIT ?"
     found: dict[tuple[str, str, str | None], Judged] = {}
-    for number, time, who, did, text in connection.execute(query, (TOGETHER, APART, limit)):
+    for number, time, who, did, text in connection.execute(query, (limit,)):
         what = json.loads(text)
         pair = what["id_sha256"], what["other_sha256"], what["collection"]
         text_alone = {} if what.get("similarity") is None else {"text": what["similarity"]}
