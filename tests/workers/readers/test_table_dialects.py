@@ -67,6 +67,13 @@ def test_a_table_is_read_as_it_was_meant(name: str, content: str, rows: list[Any
         assert [one[: len(start)] for one, start in zip(noted, notes, strict=True)] == notes
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "|"])
+def test_a_row_with_a_delimiter_too_many_is_refused_alone(delimiter: str) -> None:
+    """Also among the first rows, which show by what cells are divided."""
+    content = "id;text\na;one\nb;x; y\nc;z\n".replace(";", delimiter)
+    assert read(Path("t.csv"), content.encode())[0] == [("a", "one"), "row_length", ("c", "z")]
+
+
 @pytest.mark.parametrize("content", ['id,text\na,"one, x\nb,two\nc,x\n', 'id,text\na,"one, x\nb,two\nc",x,y\n'])
 def test_lines_behind_an_open_quote_are_counted(content: str) -> None:
     """The row is one refusal; the note says how many lines went with it."""

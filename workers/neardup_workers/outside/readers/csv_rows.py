@@ -85,8 +85,8 @@ def _is_encoding(name: str) -> bool:
 
 def delimiter_of(head: bytes, usual: str) -> str:
     """Return the delimiter of a table that begins like this: the usual one if the header has it, else the one that
-    divides the header and the next rows into equally many cells, most of all; the usual one if none does. A last row
-    whose quote is open is cut.
+    divides most rows into as many cells as the header: most rows, then most cells; the usual one if none does. A last
+    row whose quote is open is cut.
 
     >>> delimiter_of(b"id;text\\na;one, two\\n", ",")
     ';'
@@ -103,9 +103,10 @@ def delimiter_of(head: bytes, usual: str) -> str:
             rows = list(islice(reader, _SNIFFED_ROWS))
         except csv.Error:
             continue
-        widths = {len(row) for row in (rows[:-1] if is_cut and 1 < len(rows) < _SNIFFED_ROWS else rows)}
-        if len(widths) == 1 and max(widths) > 1:
-            found[delimiter] = max(widths)
+        widths = [len(row) for row in (rows[:-1] if is_cut and 1 < len(rows) < _SNIFFED_ROWS else rows)]
+        alike = widths.count(widths[0])
+        if widths[0] > 1 and 2 * alike > len(widths):
+            found[delimiter] = alike, widths[0]
     return max(found, key=lambda one: found[one], default=usual)
 
 
