@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tracemalloc
 from pathlib import Path
@@ -124,7 +125,14 @@ def test_the_fields_of_a_line_take_no_more_memory_than_the_line() -> None:
         ),
         ("a.jsonl", b'{"text": "caf\xe9"}', b"the line is not UTF-8: iconv -f cp1252 -t utf-8 FILE"),
         ("a.csv", b"id,text\n1,caf\xe9", b"the line is not UTF-8: --set table=encoding=cp1252 names"),
+        ("a.jsonl.gz", b'{"text": "caf\xe9"}', b"the line is not UTF-8: zcat FILE | iconv -f cp1252 -t utf-8 converts"),
         ("a.txt", b"caf\xe9", b"the file is not UTF-8 text: iconv -f cp1252 -t utf-8 FILE"),
+        (
+            "a.txt.gz",
+            b"one\ntwo\nthree",
+            b"note: a.txt.gz is one text; zcat a.txt.gz | jq -cR '{text: .}' makes a document",
+        ),
+        ("a.jsonl.gz", b"id;text", b"and zcat FILE | jq -cR '{text: .}' makes a document"),
         (
             "a.txt",
             b"one\ntwo\nthree",
@@ -132,11 +140,12 @@ def test_the_fields_of_a_line_take_no_more_memory_than_the_line() -> None:
         ),
         ("a.jsonl", b"id;text", b"the line is not JSON: --input-format csv reads a table, and jq -cR '{text: .}' FILE"),
     ],
-    ids=["paths", "line", "table", "text", "lines of text", "a table"],
+    ids=["paths", "line", "table", "packed line", "text", "packed text", "packed table", "lines of text", "a table"],
 )
 def test_the_first_refusal_says_what_helps(
     neardup: Run, tmp_path: Path, name: str, content: bytes, sentence: bytes
 ) -> None:
     """A line that has its text elsewhere named only its first keys, and another encoding no way out."""
-    (tmp_path / name).write_bytes(content + b"\n")
+    content += b"\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert sentence in neardup("run", name).stderr

@@ -351,11 +351,11 @@ def test_no_output_overwrites_an_input_or_another_output(neardup, tmp_path, argu
 def test_the_only_file_of_a_command_is_no_output_of_it(tmp_path):
     """``--verdicts`` takes a file, so nothing is left to read but a terminal or nothing; a new file is written."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a")))
-    for name, code in (("in.jsonl", Exit.USAGE), ("new.jsonl", Exit.SUCCESS)):
-        words = [*COMMAND, "dedup", "--verdicts", name]
+    for value, code in ("in.jsonl", Exit.USAGE), ("in.jsonl -", Exit.USAGE), ("new.jsonl", Exit.SUCCESS):
+        words = [*COMMAND, "dedup", "--verdicts", *value.split()]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, check=False)
-        assert done.returncode == code
-        assert (b"no input is named, and --verdicts would write over in.jsonl" in done.stderr) == (code == Exit.USAGE)
+        said = b"nothing is piped in, and --verdicts would write over in.jsonl" in done.stderr
+        assert (done.returncode, said) == (code, code == Exit.USAGE)
     assert (tmp_path / "in.jsonl").read_bytes() == lines(doc("a"))
 
 

@@ -19,6 +19,7 @@ from neardup_workers.outside.feeds.reasons import FEED_REASONS
 from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.outputs.output import Lines
 from neardup_workers.outside.process.printable import printable
+from neardup_workers.outside.readers.compression import over_file
 from neardup_workers.outside.readers.entries import FILE_REASONS, Entry
 from neardup_workers.outside.readers.lines import BOM, Line
 from neardup_workers.outside.readers.paths import display
@@ -304,9 +305,10 @@ def _remedy(entry: Entry, reason: str) -> str:
     if reason == _NOT_UTF8:
         if entry.header is not None:
             return ": --set table=encoding=cp1252 names another encoding"
-        return ": iconv -f cp1252 -t utf-8 FILE converts one of Windows"
+        return f": {over_file('iconv -f cp1252 -t utf-8', entry.source)} converts one of Windows"
     if reason == _NOT_JSON and entry.line == 1:
-        return ": --input-format csv reads a table, and jq -cR '{text: .}' FILE makes a document of each line of text"
+        made = over_file("jq -cR '{text: .}'", entry.source)
+        return f": --input-format csv reads a table, and {made} makes a document of each line of text"
     if reason not in _MISSING:
         return ""
     header = entry.header.row if entry.header is not None else b""

@@ -41,6 +41,7 @@ from neardup_workers.outside.outputs.table_file import reject_table
 from neardup_workers.outside.process.compiling import Compiling
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.compression import over_file
 from neardup_workers.outside.readers.entries import LEFT_OUT, PASSED, Entry, Rows, TableRows
 from neardup_workers.outside.readers.lines import Line
 from neardup_workers.outside.readers.paths import check_paths, total_bytes
@@ -333,8 +334,8 @@ class Session:
                 "--input-format says how to read them"
             )
         if summary["documents"] == 1 and (files := self.reader.meant_as.get("lines")):
-            made = f"jq -cR '{{text: .}}' {shlex.quote(files[0])} makes a document of each line"
-            self.report.say(f"note: {files[0]} is one text; {made}")
+            made = over_file("jq -cR '{text: .}'", files[0], shlex.quote(files[0]))
+            self.report.say(f"note: {files[0]} is one text; {made} makes a document of each line")
         if replaced := self.reader.replaced_characters:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note, count in self.reader.notes.items():

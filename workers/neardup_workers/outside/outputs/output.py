@@ -195,7 +195,8 @@ def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, p
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
         if is_unnamed and descriptor_of(path) is None and os.path.isfile(real) and os.path.getsize(real):
             raise Failure(
-                Exit.USAGE, f"no input is named, and {option} would write over {display(path)}: name both, or remove it"
+                Exit.USAGE,
+                f"nothing is piped in, and {option} would write over {display(path)}: name an input, too, or remove it",
             )
         seen[real] = option
 

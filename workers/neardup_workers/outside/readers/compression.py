@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from neardup_workers.outside.process.interpreter import zstd
 
-# The endings of compressed files.
-COMPRESSED_ENDINGS = (".gz", ".zst")
+# The endings of compressed files, and what writes their content.
+_TOOLS = {".gz": "zcat", ".zst": "zstdcat"}
+COMPRESSED_ENDINGS = tuple(_TOOLS)
 # Maximum bytes of a block: its lines are the longest chunk that is signed at once.
 BLOCK_BYTES = 1 << 20
 # Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB of input makes at most 32 MiB.
@@ -136,6 +137,16 @@ def plain_name(path: str) -> str:
     for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     return name
+
+
+def over_file(command: str, path: str, name: str = "FILE") -> str:
+    """Return a command of a shell over a file, behind what unpacks it if its path says that it is compressed.
+
+    >>> over_file("wc -l", "a.txt.gz"), over_file("wc -l", "a.txt", "a.txt")
+    ('zcat FILE | wc -l', 'wc -l a.txt')
+    """
+    tool = next((tool for ending, tool in _TOOLS.items() if path.lower().endswith(ending)), None)
+    return f"{command} {name}" if tool is None else f"{tool} {name} | {command}"
 
 
 def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[bytes | None]:
