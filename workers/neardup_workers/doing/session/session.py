@@ -173,6 +173,10 @@ class Session:
         """Yield the entries of paths in order; ``None`` while no input is available."""
         return self.reader.read(paths)
 
+    def documents(self, paths: Sequence[str]) -> Iterator[Document]:
+        """Yield the documents of paths in order; what is refused is left out."""
+        return (one.found for one in self.entries(paths) if one is not None and isinstance(one.found, Document))
+
     def _spill(self, line: Line) -> None:
         """Receive a part of a line that is too long to hold, or of a record of an archive, which is no reject."""
         if line.record is None:

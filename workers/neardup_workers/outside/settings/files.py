@@ -33,6 +33,7 @@ ENVIRONMENT_PREFIX = "NEARDUP_"
 
 # Setting -> its values. The formats are read late: a program may add its own.
 _VALUES: dict[str, Callable[[], Sequence[str]]] = {
+    "preset": lambda: tuple(PRESETS),
     "timestamp_unit": lambda: tuple(UNITS),
     "input_format": lambda: (AUTO, *FORMATS),
     "html": lambda: MODES,
@@ -67,13 +68,6 @@ class Reading(ReadingOptions, BaseModel):
         (dialect_of if info.field_name == "table" else field_names)(value)
         return value
 
-    @field_validator("preset")
-    @classmethod
-    def _known_preset(cls, value: str | None) -> str | None:
-        if value is not None and value not in PRESETS:
-            raise ValueError(f"must be one of {', '.join(PRESETS)}")
-        return value
-
     @field_validator("canonical_urls")
     @classmethod
     def _has_library(cls, value: bool) -> bool:
@@ -81,11 +75,11 @@ class Reading(ReadingOptions, BaseModel):
             raise ValueError(f"needs w3lib, which is not installed here: {install_command('web')}")
         return value
 
-    @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "mail_text", "warc_id")
+    @field_validator(*_VALUES)
     @classmethod
-    def _known_value(cls, value: str, info: ValidationInfo) -> str:
+    def _known_value(cls, value: str | None, info: ValidationInfo) -> str | None:
         known = _VALUES[str(info.field_name)]()
-        if value not in known:
+        if value is not None and value not in known:
             raise ValueError(f"must be one of {', '.join(known)}")
         return value
 

@@ -71,9 +71,8 @@ def _texts(settings: Settings, paths: list[str], ids: set[tuple[str | None, str]
     """Return the texts of some ids, with their collections; of several versions the last one."""
     texts: dict[tuple[str | None, str], str] = {}
     with whole(settings, paths) as session:
-        for entry in session.entries(paths):
-            if entry is not None and isinstance(entry.found, Document):
-                named = entry.found.collection, entry.found.id
-                if named in ids:
-                    texts[named] = entry.found.text
+        for document in session.documents(paths):
+            named = document.collection, document.id
+            if named in ids:
+                texts[named] = document.text
     return texts

@@ -43,19 +43,32 @@ class _Lane:
         self.end += count
 
     def find(self, offsets: _Longs) -> _Longs:
-        live = self.offsets[self.start : self.end]
-        at = np.searchsorted(live, offsets)
-        is_live = at < len(live)
-        is_live[is_live] = live[at[is_live]] == offsets[is_live]
+        at = _found(self.offsets[self.start : self.end], offsets)
         out = np.full(len(offsets), -1)
-        out[is_live] = self.numbers[self.start + at[is_live]]
+        out[at >= 0] = self.numbers[self.start + at[at >= 0]]
         return out
+
+    def before(self, number: int) -> int:
+        """Return how many rows have a lower number."""
+        return int(np.searchsorted(self.numbers[self.start : self.end], number))
+
+    def cut(self, end: int) -> None:
+        """Remove the rows from number ``end`` on."""
+        self.end = self.start + self.before(end)
 
     def select(self, kept: npt.NDArray[np.bool_]) -> None:
         self.offsets, self.numbers = (
             array[self.start : self.end][kept] for array in (self.offsets, self.numbers)
         )  # fmt: skip
         self.start, self.end = 0, len(self.offsets)
+
+
+def _found(live: _Longs, sought: _Longs) -> _Longs:
+    """Return the positions of numbers among ascending ones, -1 for those that are not there."""
+    at = np.searchsorted(live, sought)
+    is_live = at < len(live)
+    is_live[is_live] = live[at[is_live]] == sought[is_live]
+    return np.where(is_live, at, -1)
 
 
 class RowsByPlace:
@@ -86,33 +99,27 @@ class RowsByPlace:
         """Return the places of rows, -1 for those that are not kept."""
         out, left = np.full(len(numbers), -1), np.arange(len(numbers))
         for partition, lane in self._lanes.items():
-            live, sought = lane.numbers[lane.start : lane.end], numbers[left]
-            at = np.searchsorted(live, sought)
-            is_live = at < len(live)
-            is_live[is_live] = live[at[is_live]] == sought[is_live]
-            offsets = lane.offsets[lane.start + at[is_live]]
-            out[left[is_live]] = places_of(np.full(len(offsets), partition), offsets)
-            left = left[~is_live]
+            at = _found(lane.numbers[lane.start : lane.end], numbers[left])
+            offsets = lane.offsets[lane.start + at[at >= 0]]
+            out[left[at >= 0]] = places_of(np.full(len(offsets), partition), offsets)
+            left = left[at < 0]
         return out
 
     def cut(self, end: int) -> None:
         """Remove the rows from number ``end`` on."""
         for lane in self._lanes.values():
-            lane.end = lane.start + int(np.searchsorted(lane.numbers[lane.start : lane.end], end))
+            lane.cut(end)
 
     def release(self, first: int, named: Callable[[], _Longs]) -> None:
         """Release the rows below number ``first`` that are not among ``named()``, when they are many."""
         live = sum(lane.end - lane.start for lane in self._lanes.values())
-        left = sum(int(np.searchsorted(lane.numbers[lane.start : lane.end], first)) for lane in self._lanes.values())
-        if left - self._left <= max(_CHUNK_ROWS, live // 4):
+        if sum(lane.before(first) for lane in self._lanes.values()) - self._left <= max(_CHUNK_ROWS, live // 4):
             return
         kept = named()
         for lane in self._lanes.values():
             numbers = lane.numbers[lane.start : lane.end]
             lane.select((numbers >= first) | np.isin(numbers, kept))
-        self._left = sum(
-            int(np.searchsorted(lane.numbers[lane.start : lane.end], first)) for lane in self._lanes.values()
-        )
+        self._left = sum(lane.before(first) for lane in self._lanes.values())
 
 
 class MessagesByRow:
@@ -152,8 +159,7 @@ class MessagesByRow:
 
     def cut(self, end: int) -> None:
         """Remove the rows from number ``end`` on."""
-        lane = self._lane
-        lane.end = lane.start + int(np.searchsorted(lane.numbers[lane.start : lane.end], end))
+        self._lane.cut(end)
 
     def release(self, first: int) -> None:
         """Release the runs before that of the row ``first``."""

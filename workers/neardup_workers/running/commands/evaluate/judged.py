@@ -13,7 +13,7 @@ import numpy as np
 from rich.table import Table
 
 from neardup.documents.document import Document
-from neardup.errors import ConfigError, Reason
+from neardup.errors import ConfigError
 from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.evaluation.thresholds import Calibrated, calibrated
 from neardup_workers.doing.audit.given_pairs import Measured
@@ -94,12 +94,10 @@ def _documents(settings: Settings, paths: Sequence[str], wanted: set[_Name]) -> 
     """Return the documents of these names, of each the last version."""
     found: dict[_Name, Document] = {}
     with whole(settings, paths) as session:
-        for entry in session.entries(paths):
-            if entry is None or isinstance(entry.found, Reason):
-                continue
-            name = entry.found.collection or None, str(entry.found.id)
+        for document in session.documents(paths):
+            name = document.collection or None, str(document.id)
             if name in wanted:
-                found[name] = entry.found
+                found[name] = document
     return list(found.values())
 
 

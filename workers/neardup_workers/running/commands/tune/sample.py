@@ -11,7 +11,6 @@ import numpy.typing as npt
 from rich.table import Table
 
 from neardup.documents.document import Document
-from neardup.errors import Reason
 from neardup.features.shingle_length import SampleSummary, Similarity, enough, expected, measured, safe, sampled
 from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.pairs.signing import Signer
@@ -110,11 +109,9 @@ def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """Yield documents up to the maximum; refused input is skipped."""
     count = characters = 0
     with whole(settings, paths) as session:
-        for entry in session.entries(paths):
-            if entry is None or isinstance(entry.found, Reason):
-                continue
-            yield entry.found
-            count, characters = count + 1, characters + len(entry.found.text)
+        for document in session.documents(paths):
+            yield document
+            count, characters = count + 1, characters + len(document.text)
             if count >= SAMPLE_DOCUMENTS_MAX or characters >= SAMPLE_CHARACTERS_MAX:
                 return
 
