@@ -87,15 +87,9 @@ def quotes(texts: Sequence[str], config: Config, names: Sequence[str] = ()) -> l
 
 
 def covering(found: Sequence[Sequence[Part]], length: int) -> list[tuple[int, Part, int]]:
-    """Return which parts of a text to show, by their order in it.
-
-    Args:
-        found: the parts that it shares with each of some older texts.
-        length: its normalised code points.
-
-    Returns:
-        The number of the older text, the part, and its depth.
-    """
+    """Return which parts of a text to show, by their order in it: the number of the older text, the part, and its
+    depth. ``found`` are the parts that the text, of ``length`` normalised code points, shares with each of some older
+    texts."""
     layers, depths = np.zeros(length, np.uint8), np.zeros(length, np.int32)
     for parts in found:
         has = np.zeros(length, np.bool_)
@@ -111,12 +105,8 @@ def covering(found: Sequence[Sequence[Part]], length: int) -> list[tuple[int, Pa
 
 
 def covering_first(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs of a text in the order in which they explain it: those that share most of it come first, and
-    behind them those that add nothing, as better ones cover what they share.
-
-    Args:
-        pairs: with their relations; the text is the newer one of each.
-    """
+    """Return the pairs of a text, the newer one of each, in the order in which they explain it: those that share most
+    of it come first, and behind them those that add nothing, as better ones cover what they share."""
     known = [(pair, relation) for pair in pairs if (relation := pair.relation) is not None]
     known.sort(key=lambda one: (-one[1].newer_fraction, -one[0].similarity))
     fractions = [relation.newer_fraction for _, relation in known]
@@ -125,13 +115,9 @@ def covering_first(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def covered(matches: Matches, items: npt.NDArray[Any]) -> Matches:
-    """Mark the pairs that together cover the newer text, as ``covering_first`` puts them first.
-
-    Args:
-        matches: all pairs of some items; without what they share they stay as they are.
-        items: the document of each that arrived later. Pairs in which it is the older one by time have a cover of
-            their own.
-    """
+    """Mark the pairs that together cover the newer text, as ``covering_first`` puts them first; without what they share
+    they stay as they are. ``matches`` are all pairs of some items, the documents that arrived later. Pairs in which
+    such a one is the older one by time have a cover of their own."""
     if matches.shared is None:
         return matches
     fractions, spans, starts = matches.shared

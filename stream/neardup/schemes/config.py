@@ -213,14 +213,8 @@ class Config(Parameters):
         return {**self.model_dump(mode="json", include=_NAMED - {"scheme"}, exclude_defaults=True), **scheme}
 
     def signed_otherwise(self, kept: Mapping[str, Any]) -> str:
-        """Name the settings of which signatures depend and that differ.
-
-        Args:
-            kept: the ``signing_settings`` of another configuration.
-
-        Returns:
-            For example "threshold is 0.8, but was 0.7"; empty if no setting is known to differ.
-        """
+        """Name the settings of which signatures depend and that differ from ``kept``, the ``signing_settings`` of
+        another configuration: "threshold is 0.8, but was 0.7", say; empty if none is known to differ."""
         return self._otherwise(kept, lambda config: config.signing_fingerprint)
 
     def matched_otherwise(self, kept: Mapping[str, Any]) -> str:

@@ -100,11 +100,7 @@ def _skeleton() -> npt.NDArray[np.uint8]:
 
 
 def word_codes(codes: CodePoints, *, historic: bool = False) -> WordCodes:
-    """Return the words of each text, in order.
-
-    Args:
-        historic: whether spellings of one word before about 1800 have one code.
-    """
+    """Return the words of each text, in order. ``historic``: spellings of one word before about 1800 have one code."""
     values, starts = np.empty(codes.characters, np.uint64), np.zeros(len(codes.lengths) + 1, np.int64)
     _take(codes, _kinds(), _skeleton(), historic, values, starts)
     return WordCodes(values[: starts[-1]].copy(), starts)

@@ -91,11 +91,9 @@ class SampleIndex:
     def candidates(self, values: Elements, starts: Longs, least: float) -> tuple[Longs, Longs]:
         """Return the documents and sampled sets that can be similar: two columns of m pairs, documents ascending.
 
-        Args:
-            values, starts: the keys of documents where the sets have keys; otherwise documents as elements in any
-                order, repetitions included.
-            least: the fraction of the smaller one's elements that similar sets have in common, above 0; it counts where
-                ``share`` is 0.
+        Documents have keys where the sets have some; otherwise they are elements in any order, repetitions included.
+        ``least`` is the fraction of the smaller one's elements that similar sets have in common, above 0, where
+        ``share`` is 0.
         """
         if not self._share and not self._by_keys:
             values, starts = sorted_sets(values, starts)

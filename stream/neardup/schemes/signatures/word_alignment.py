@@ -67,17 +67,11 @@ class _Scratch(NamedTuple):
 
 
 def aligned(newer: Ordered, older: Ordered, score_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Align text i of ``newer`` with text i of ``older``.
+    """Align text i of ``newer`` with text i of ``older``; a part has at least ``score_min`` points.
 
-    Args:
-        newer: m texts.
-        older: m texts.
-        score_min: the least score of a part, in points.
-
-    Returns:
-        The parts, ``int64[k, 6]``: pair; first word and the word after the last one in the newer and in the older text;
-        score in quarters of a point; by pair and newer text. And how many different selected seeds of the older text
-        the newer one has, ``int32[m]``.
+    Returns the parts, ``int64[k, 6]``: pair; first word and the word after the last one in the newer and in the older
+    text; score in quarters of a point; by pair and newer text. And how many different selected seeds of the older text
+    the newer one has, ``int32[m]``.
     """
     m = len(newer.words)
     parts, seeds = np.empty((int((newer.words // _WORDS_MIN).sum()), _COLUMNS), np.int64), np.zeros(m, np.int32)

@@ -44,16 +44,9 @@ EQUAL_CODES, EQUAL_HASHES = np.uint16(0xFFFF), np.uint16(0xFFF0)
 def seeds_in_order(
     codes: npt.NDArray[np.uint16], starts: npt.NDArray[np.int64], mask: np.uint16 = EQUAL_CODES
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Return the hash of the seed that begins at each word.
-
-    Args:
-        codes: the codes of the words of n texts, in order (``WordCodes.codes``).
-        starts: where those of each text begin, ``int64[n + 1]``.
-        mask: what two codes must agree in: ``EQUAL_CODES``, or ``EQUAL_HASHES`` with historic spelling.
-
-    Returns:
-        The hashes (``uint64[m]``) and their starts (``int64[n + 1]``). The last words of a text begin no seed.
-    """
+    """Return the hash of the seed that begins at each word of n texts (``uint64[m]``), and where those of each text
+    begin. The last words of a text begin no seed. ``mask`` is what two codes must agree in: ``EQUAL_CODES``, or
+    ``EQUAL_HASHES`` with historic spelling."""
     out, out_starts = np.empty(len(codes), np.uint64), np.zeros(len(starts), np.int64)
     _seeds(codes, starts, mask, out, out_starts)
     return out[: out_starts[-1]].copy(), out_starts

@@ -119,18 +119,11 @@ class RowNumbers:
 
 
 class Documents:
-    """The rows of a table, to be read once.
+    """The rows of a table, to be read once; a stream of record batches is read as it comes. ``unread`` are the times
+    that are none so far.
 
-    Args:
-        table: to read; a stream of record batches is read as it comes.
-        fields: the names of its columns.
-        numbers: of its rows.
-
-    Attributes:
-        unread: the times that are none so far.
-
-    Raises:
-        ConfigError: it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is missing.
+    Raises ``ConfigError`` if it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is
+    missing.
     """
 
     def __init__(self, table: object, fields: Fields, numbers: RowNumbers) -> None:

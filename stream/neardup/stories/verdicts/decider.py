@@ -127,20 +127,14 @@ class Decider(NestedSteps):
         texts: Texts | None = None, references: npt.NDArray[np.bool_] | None = None, *, named: bool = False,
         verdicts: Verdicts | None = None,
     ) -> Decided:  # fmt: skip
-        """Match and decide arrivals, without an object for each.
+        """Match and decide arrivals, without an object for each: documents that the signer has signed, or refused ones.
 
-        Args:
-            accepted: ``bool[n]``, of each arrival whether it is a document of ``signed.batch`` or refused.
-            signed: what the signer made of the documents among them.
-            seen: called with each slice of the batch, which holds the pairs of its documents.
-            named: its pairs have ids.
-            texts: returns the texts of arrivals, to name what they say that is new; without it nothing is named.
-            references: ``bool[m]``, which documents are of an old set (``REFERENCE``); ``None``: none.
-            verdicts: receives the verdicts; by default new ones.
+        ``seen`` is called with each slice of the batch, which holds the pairs of its documents, with ids if ``named``.
+        ``texts`` returns the texts of arrivals, to name what they say that is new. ``references`` says which documents
+        are of an old set. ``verdicts`` receives the verdicts; by default there are new ones.
 
-        Raises:
-            ConfigError: the table holds documents that were added in another way since the first decision, or the
-                matcher keeps candidates that are no pairs.
+        Raises ``ConfigError`` if the table holds documents that were added in another way since the first decision, or
+        the matcher keeps candidates that are no pairs.
         """
         decisions, place, count = self.decisions, self._places, len(accepted)
         relations: list[Relations] = []

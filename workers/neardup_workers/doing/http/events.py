@@ -82,15 +82,10 @@ class _Reader:
 class Events:
     """The buffer and its readers.
 
-    Args:
-        after: returns at most so many stored verdicts behind a place (``StoreReader.after``).
-        last: the place of the newest stored verdict, -1 without one.
-        readers_max: connections at most; further ones are refused.
-        figures: count every published verdict.
-        previews: returns what is shown of the documents at places (``StoreReader.previews``).
-        on_slow: called for each reader that is disconnected because it is slow, on the publishing thread.
-        buffer_events: events of the buffer at most.
-        heartbeat_seconds: time without an event after which a comment is sent.
+    ``after`` and ``previews`` are those of ``StoreReader``; ``last`` is the place of the newest stored verdict, -1
+    without one. Beyond ``readers_max`` connections others are refused. ``on_slow`` is called on the publishing thread
+    for each reader that is disconnected because it is slow. A comment is sent after ``heartbeat_seconds`` without an
+    event.
     """
 
     def __init__(

@@ -74,18 +74,12 @@ _Outcome = tuple[_Work, Any]
 
 
 class Writer:
-    """The thread and its queues.
+    """The thread and its queues; nothing else may use the keeper until ``stop`` returns.
 
     The functions that take work return a future of the event loop that runs in the calling thread; without one, a
-    ``concurrent.futures.Future``.
-
-    Args:
-        keeper: the window; nothing else may use it until ``stop`` returns.
-        documents_max: maximum number of waiting documents.
-        on_broken: called once, by the thread of the step, when the writer ends because of an error.
-        on_step: called with the answers after each step, also of a call, by its thread.
-        on_full: called when the disk is full, by the thread of the step.
-        here: let the event loop run quick steps of requests that are not alone.
+    ``concurrent.futures.Future``. ``documents_max`` may wait. The thread of a step calls ``on_step`` with the answers,
+    also of a call, ``on_full`` when the disk is full, and ``on_broken`` once if the writer ends because of an error.
+    ``here`` lets the event loop run quick steps of requests that are not alone.
     """
 
     def __init__(

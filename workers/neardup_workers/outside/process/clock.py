@@ -42,10 +42,8 @@ def boot_id() -> str:
 class ArrivalClock:
     """Returns the present time, in seconds since the epoch. Several threads may call it.
 
-    Args:
-        latest: the time of the window, in seconds since the epoch; ``None`` if it has none.
-        wall, elapsed: the clock of the machine, and the time since its boot, in seconds.
-        kept: what a process before had as ``kept``; empty for nothing.
+    ``latest`` is the time of the window, ``None`` if it has none; ``wall`` and ``elapsed`` are the clock of the machine
+    and the time since its boot; ``kept`` is what a process before had as ``kept``, empty for nothing.
     """
 
     def __init__(

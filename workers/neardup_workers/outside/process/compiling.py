@@ -40,12 +40,8 @@ def say(line: str) -> None:
 
 class Compiling:
     """Reports what is compiled, as a context manager; ``seconds`` is the time in which at least one kernel was in
-    compilation, by this process or by one that this one waited for, and ``kernels`` is their number.
-
-    Args:
-        say: gets one line when the first kernel is compiled, and then one every ten seconds while the compiler works,
-            from a thread.
-    """
+    compilation, by this process or by one that this one waited for, and ``kernels`` is their number. ``say`` gets a
+    line when the first kernel is compiled, and then every ten seconds while the compiler works, from a thread."""
 
     def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
         self.kernels = 0

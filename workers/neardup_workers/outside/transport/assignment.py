@@ -79,13 +79,8 @@ def assign(
     offers: Mapping[str, Offer],
     instances: Mapping[str, str],
 ) -> dict[str, Share]:
-    """Return the share of each member, by the rules of the module.
-
-    Args:
-        owned: what each member owns now; what two of them claim is withheld from all.
-        offers: what each member has said.
-        instances: the lasting name of each member, which chooses between members that are alike.
-    """
+    """Return the share of each member, by the rules of the module. What two members claim to own now is withheld from
+    all. ``instances`` are the lasting names of members, which choose between those that are alike."""
     is_plain = not any(offer.standbys for offer in offers.values())
     tables = {name: _NOTHING if is_plain else offers[name].tables for name in owned}
     claims = Counter(one for parts in owned.values() for one in parts)

@@ -79,13 +79,9 @@ def tools(ask: _Ask, *, allow_add: bool) -> list[Callable[..., dict[str, Any]]]:
 def asked(
     url: str, method: str, path: str, parameters: dict[str, Any] | None = None, body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the answer of a service to a request.
+    """Return the answer of a service at an address, with the token of ``NEARDUP_TOKEN``, to a request.
 
-    Args:
-        url: its address, ``http://127.0.0.1:8470``; the token is that of ``NEARDUP_TOKEN``.
-
-    Raises:
-        ToolError: the service refuses the request, or does not answer; the agent sees the sentence.
+    Raises ``ToolError`` if the service refuses the request, or does not answer; the agent sees the sentence.
     """
     from mcp.server.mcpserver.exceptions import ToolError
 

@@ -95,16 +95,10 @@ class Holder:
 
 
 class Tokens:
-    """The tokens of a service. One thread uses it.
+    """The tokens of a service, in a file, or one that may do everything. One thread uses it. ``now`` is a clock that
+    only grows.
 
-    Args:
-        path: the file of tokens; ``None`` without one.
-        token: the one token that may do everything, without a file.
-        now: a clock in seconds that only grows.
-
-    Raises:
-        ConfigError: the file cannot be used, or the token is too short.
-        Failure: the file cannot be read.
+    Raises ``ConfigError`` if the file cannot be used, or a token is too short; ``Failure`` if the file cannot be read.
     """
 
     def __init__(self, path: Path | None, token: str = "", now: Callable[[], float] = time.monotonic) -> None:

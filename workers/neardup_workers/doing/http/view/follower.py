@@ -72,16 +72,12 @@ class Resolved(NamedTuple):
 
 
 class Follower:
-    """The thread, and the requests that wait for verdicts.
+    """The thread, which alone uses the view until ``stop`` returns, and the requests that wait for verdicts.
 
-    Args:
-        view: what is filled; no other thread may use it until ``stop`` returns.
-        window_seconds: documents older than this, behind the newest, leave the view; ``None`` keeps all.
-        on_step: called with the answers of each step, on this thread.
-        on_broken: called once when the thread ends by an error, which is then in ``error``.
-        on_removed: called with each id that was removed and its collection, on this thread.
-        clock: seconds that only grow.
-        separate: documents have collections, and the ids of the view are full ids.
+    Documents that are older than ``window_seconds`` behind the newest leave the view (``None``: none). On this thread,
+    ``on_step`` is called with the answers of each step, ``on_removed`` with each id that was removed and its
+    collection, and ``on_broken`` once if the thread ends by an error, which is then in ``error``. ``clock`` only grows;
+    ``separate``: documents have collections, and the ids of the view are full ids.
     """
 
     def __init__(

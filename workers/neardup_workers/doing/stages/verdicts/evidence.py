@@ -38,13 +38,9 @@ _Longs = npt.NDArray[np.int64]
 
 
 class Compared:
-    """The evidence of rows, and of the contents of stories; see the module.
-
-    Args:
-        read: returns the message of ``signed`` at an offset; may raise the errors of a reader.
-        bytes_max: of messages in memory, at most, besides one.
-        observer: counts the comparisons that were not made because of the size of the evidence.
-    """
+    """The evidence of rows, and of the contents of stories; see the module. ``read`` returns the message of ``signed``
+    at an offset, and may raise the errors of a reader. Messages in memory have at most ``bytes_max``, besides one. The
+    observer counts the comparisons that were not made because of the size of the evidence."""
 
     def __init__(
         self, config: Config, read: Callable[[int], bytes], bytes_max: int, observer: Observer = SILENT

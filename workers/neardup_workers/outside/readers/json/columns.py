@@ -95,15 +95,8 @@ def decode_run(
     joined: bytes, starts: npt.NDArray[np.int64], keys: Sequence[bytes | None] | None, fields: Fields, *,
     titles: bool = False,
 ) -> Decoded | None:  # fmt: skip
-    """Do the same for n lines one after the other, with or without line feeds.
-
-    Args:
-        joined: the lines, with ``PADDING`` bytes or more behind the last one.
-        starts: where each line begins, and the end, ``int64[n + 1]``.
-        keys: the key of each line; ``None``: no line has one.
-        fields: as for ``decode_columns``.
-        titles: as for ``decode_columns``.
-    """
+    """Do the same for n lines one after the other, with or without line feeds, and ``PADDING`` bytes or more behind the
+    last one. ``starts`` is where each line begins, and the end, ``int64[n + 1]``; without ``keys`` no line has one."""
     names, count = _names(fields, titles), len(starts) - 1
     if names is None:
         return None

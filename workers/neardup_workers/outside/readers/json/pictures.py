@@ -57,12 +57,8 @@ def _content(given: str, folder: str, bytes_max: int) -> bytes | Reason:
 
 
 def difference_hash(content: bytes, bits: int) -> bytes | Reason:
-    """Return the hash of a picture, or why it has none (a key of ``REASONS``).
-
-    Args:
-        content: of a file in one of ``FORMATS``; of several pictures in it the first counts.
-        bits: of the hash. They stand in lines from the top, in a square if there is one.
-    """
+    """Return the hash of a picture, the first one of a file in one of ``FORMATS``, or why it has none (a key of
+    ``REASONS``). Its bits stand in lines from the top, in a square if there is one."""
     try:
         images = importlib.import_module("PIL.Image")  # by name: no type checker needs the package of this extra
     except ImportError:

@@ -32,16 +32,8 @@ _Numbers = npt.NDArray[np.uint32]
 
 
 class Changes:
-    """The changes of a database.
-
-    Args:
-        path: of the database.
-        page_bytes: bytes of its pages.
-        knows_boot: the machine has not started again since a process wrote them.
-
-    Attributes:
-        damaged: what is wrong: numbers of changes from 1 on, 0 for the head of the file.
-    """
+    """The changes of a database with pages of so many bytes. ``knows_boot``: the machine has not started again since a
+    process wrote them. ``damaged`` is what is wrong: numbers of changes from 1 on, 0 for the head of the file."""
 
     def __init__(self, path: Path, page_bytes: int, *, knows_boot: bool) -> None:
         self._wal, self._size = path.with_name(f"{path.name}-wal"), FRAME_HEADER + page_bytes

@@ -39,14 +39,8 @@ PAGE_BYTES = 1024
 
 
 class PageSums:
-    """The checksums of a database; the caller sees to it that one thread at a time uses them.
-
-    Args:
-        path: of the database; an empty file is made where there is none.
-
-    Attributes:
-        page_bytes: bytes of a page.
-    """
+    """The checksums of a database with pages of ``page_bytes``, of which an empty file is made where there is none. The
+    caller sees to it that one thread at a time uses them."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._wal = path, path.with_name(f"{path.name}-wal")
