@@ -5,8 +5,9 @@ copies exist is shown twice, not forty times. The depth of a part is how many of
 of some depth is a phrase: on a wire nearly all are names of bodies and sentences of forms. Pairs that share no more and
 less than half of the newer text are no part of a cover.
 
-A seed that at most two earlier texts have would tell more: of 171 pairs of a wire in a cover that were read, 69 of 72
-quotes have one, and 52 of 99 others. But a table holds one seed in eight, and by these it loses a sixth of the quotes.
+Of 221 pairs of a wire in a cover that were read, 90 are quotes. Parts of 10 points would say more of what is common:
+with them in the depths 89 of the quotes stay and 82 of the 131 others, for twice the time of a match. So would a seed
+that at most two earlier texts have, but a table holds one seed in eight, and by these it loses a sixth of the quotes.
 """
 
 from __future__ import annotations
