@@ -129,7 +129,7 @@ class HelpCommand(TyperCommand):
 
 class ConfigCommand(HelpCommand):
     """A command that takes every setting of some groups; here, of the library. ``typed``: more that have an option.
-    ``left_out``: those that the command sets itself."""
+    ``left_out``: those that the command sets itself, or that do not concern it."""
 
     groups: tuple[type[Declared], ...] = (LibraryOptions,)
     typed: tuple[str, ...] = ()
@@ -169,61 +169,34 @@ class ConfigCommand(HelpCommand):
         return [row for group in self.groups for row in setting_rows(group) if row.name not in self.left_out]
 
 
-class SettingsCommand(ConfigCommand):
-    """A command that takes the settings of the library and of the input."""
+def _taking(
+    *groups: type[Declared], typed: tuple[str, ...] = (), left_out: tuple[str, ...] = ()
+) -> type[ConfigCommand]:
+    """Return a command that takes the settings of these groups."""
 
-    groups = (LibraryOptions, ReadingOptions)
+    class Taking(ConfigCommand):
+        """A command that takes the settings of some groups."""
 
-
-class SchemeCommand(SettingsCommand):
-    """A command for one scheme."""
-
-    left_out = ("scheme",)
-
-
-class QuotesCommand(SettingsCommand):
-    """A command for a few texts, whose quotes have a score: neither a part of a text nor a window counts."""
-
-    left_out = (
-        "scheme", "threshold", "min_similarity", "recall", "window_seconds", "lateness_seconds", "window_documents",
-    )  # fmt: skip
+    Taking.groups, Taking.typed, Taking.left_out = groups, typed, left_out
+    return Taking
 
 
-class TuneCommand(SettingsCommand):
-    """A command about the shape of a signature, which ``bands`` and ``rows`` give."""
-
-    typed = ("bands", "rows")
-
-
-class ServeCommand(ConfigCommand):
-    """A command that takes the settings of the service, and of the broker."""
-
-    groups = (LibraryOptions, ReadingOptions, ServeOptions, ConnectionOptions)
-
-
-class FeedCommand(ConfigCommand):
-    """A command that takes the settings of feeds, of the input and of the broker."""
-
-    groups = (FeedOptions, ReadingOptions, ConnectionOptions)
-
-
-class WorkerCommand(ConfigCommand):
-    """A command that takes every setting except the settings for the creation of topics."""
-
-    groups = (LibraryOptions, ReadingOptions, ConnectionOptions, StreamOptions)
-
-
-class TopicsCommand(ConfigCommand):
-    """A command that takes the settings that decide topics: of those of the input only the preset."""
-
-    groups = (LibraryOptions, ReadingOptions, ConnectionOptions, StreamOptions, TopicOptions)
-    left_out = tuple(name for name in vars(ReadingOptions)["__annotations__"] if name != "preset")
-
-
-class ConnectionCommand(ConfigCommand):
-    """A command that takes the settings of the input and of the broker."""
-
-    groups = (ReadingOptions, ConnectionOptions)
+_FILES = (LibraryOptions, ReadingOptions)
+SettingsCommand = _taking(*_FILES)
+SchemeCommand = _taking(*_FILES, left_out=("scheme",))  # for one scheme
+QuotesCommand = _taking(*_FILES, left_out=(  # of a few texts: neither a part of a text nor a window counts
+    "scheme", "threshold", "min_similarity", "recall", "window_seconds", "lateness_seconds", "window_documents",
+))  # fmt: skip
+TuneCommand = _taking(*_FILES, typed=("bands", "rows"))  # the shape of a signature
+ServeCommand = _taking(*_FILES, ServeOptions, ConnectionOptions)
+FeedCommand = _taking(FeedOptions, ReadingOptions, ConnectionOptions)
+WorkerCommand = _taking(*_FILES, ConnectionOptions, StreamOptions)
+# What decides topics: of the input only the preset.
+TopicsCommand = _taking(
+    *_FILES, ConnectionOptions, StreamOptions, TopicOptions,
+    left_out=tuple(name for name in vars(ReadingOptions)["__annotations__"] if name != "preset"),
+)  # fmt: skip
+ConnectionCommand = _taking(ReadingOptions, ConnectionOptions)
 
 
 @functools.cache

@@ -269,15 +269,8 @@ class MatchWorker:
         """Apply the messages at hand to the tables that are restored; a table at its end begins to run."""
         for shard, restore in list(self.restoring.items()):
             table, _, end = restore
-            offset, row = offset_and_row(end)
-            for stretch in self.behind.ahead(table.position):
-                for applied in table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False):
-                    self.observer.count("restored_documents", applied.documents)
-                if table.position >= end:
-                    break
-            table.commit()
-            if row == 0 and table.position < end and self.behind.offset >= offset:
-                table.skip_to(end)  # only gaps remain
+            documents = table.replay(self.behind.ahead(table.position), end, self.behind.offset)
+            self.observer.count("restored_documents", documents)
             if table.position < end:
                 done, messages = restore.progress
                 self.observer.set("restore_progress_ratio", done / max(1, messages), str(shard))

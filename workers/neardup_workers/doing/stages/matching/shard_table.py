@@ -28,7 +28,7 @@ marks of others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -304,6 +304,20 @@ class ShardTable:
         published = self.published if self.published > reached.position else 0
         window = self._begun(start, time)._replace(row=row, counts=self.kept_counts(), published=published)
         return Committed(offset, encode_window(window))
+
+    def replay(self, stretches: Iterable[Stretch], end: int, read_to: int) -> int:
+        """Apply the rows of stretches before the position ``end`` without a look for pairs, and commit; returns the
+        number of documents. The log was read up to the offset ``read_to``: where no row is left, only gaps remain."""
+        documents, (offset, row) = 0, offset_and_row(end)
+        for stretch in stretches:
+            part = stretch if stretch.end <= end else stretch.until(end)
+            documents += sum(applied.documents for applied in self.apply(part, publish=False))
+            if self.position >= end:
+                break
+        self.commit()
+        if row == 0 and read_to >= offset:
+            self.skip_to(end)
+        return documents
 
     def commit(self) -> None:
         """End the step, and keep its changes."""

@@ -177,19 +177,10 @@ class Standbys:
 
     def _apply(self, one: _Standby, cursor: Cursor) -> None:
         """Apply what a cursor has at hand, up to the committed position."""
-        table, end, observer = one.table, one.bound, self._member.observer
-        if not one.is_behind:
-            return
-        for stretch in cursor.kept(table.position):
-            for applied in table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False):
-                observer.count("standby_documents", applied.documents)
-            if table.position >= end:
-                break
-        table.commit()
-        offset, row = offset_and_row(end)
-        if row == 0 and table.position < end and cursor.offset >= offset:
-            table.skip_to(end)  # only gaps remain
-        self._note(one)
+        if one.is_behind:
+            documents = one.table.replay(cursor.kept(one.table.position), one.bound, cursor.offset)
+            self._member.observer.count("standby_documents", documents)
+            self._note(one)
 
     def _late(self) -> list[_Standby]:
         """Return the standbys that are behind, and that the running cursor does not serve."""
