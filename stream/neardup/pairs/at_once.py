@@ -119,14 +119,8 @@ def put_pairs(pairs, store, found, items, count):
 
 
 class OneCall:
-    """The pairs of a table in one call; see the module.
-
-    Args:
-        table: that is probed.
-        tuning: bands, and the bits of a row.
-        score_min: least similarity of a pair.
-        keys_min: least number of common keys.
-        lead_min: similarity from which a candidate that is no pair may lead to a story.
+    """The pairs of a table in one call; see the module. A candidate that is no pair may lead to a story from a
+    similarity of ``lead_min``.
     """
 
     def __init__(

@@ -50,17 +50,11 @@ class Texts(NamedTuple):
 
 
 def winnow(hashes: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], window: int, seed: int) -> Selected:
-    """Select hashes of n texts, in order.
+    """Select from the well mixed hashes of every position of n texts, in order: text i has
+    ``hashes[starts[i]:starts[i + 1]]``. A text with fewer than ``window`` hashes is one window, which has
+    ``WINDOW_MAX`` at most; texts of other seeds select other positions.
 
-    Args:
-        hashes: of every position of every text, well mixed; those of text i are ``hashes[starts[i]:starts[i + 1]]``.
-        starts: ``int64[n + 1]``.
-        window: hashes of a window, 1 to ``WINDOW_MAX``. A text with fewer hashes is one window.
-        seed: 64 bits, by which texts of other seeds select other positions.
-
-    Returns:
-        The selected hashes in the upper 48 bits and the differences of positions in the lower 16, ``uint64[m]``; and
-        their starts, ``int64[n + 1]``.
+    Return the selected hashes in the upper 48 bits and the differences of positions in the lower 16, and their starts.
 
     >>> import numpy as np
     >>> numbers = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98]

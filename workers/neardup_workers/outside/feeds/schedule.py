@@ -131,9 +131,7 @@ class Turns:
 class Asking:
     """Asks feeds when they are due, on threads that start as they are needed. A feed whose host has two others in
     progress waits for them without a thread, so that many feeds of one slow host hold up no other.
-
-    Args:
-        ask: asks a feed; returns the seconds until the next time, ``None`` for never.
+    ``ask`` returns the seconds until a feed is asked the next time, ``None`` for never.
     """
 
     def __init__(self, ask: Callable[[str], float | None], threads_max: int = THREADS_MAX) -> None:
@@ -228,13 +226,8 @@ class Asking:
 
 
 class Results(Generic[T]):
-    """What threads give one other, in order; so many wait at most.
-
-    Args:
-        ended: says that nothing is taken any more.
-
-    Attributes:
-        read: a descriptor with a byte for each result, because a signal ends the wait for a byte.
+    """What threads give one other, in order, until ``ended``; so many wait at most. A signal ends the wait for a byte,
+    so ``read`` is a descriptor with a byte for each result.
     """
 
     def __init__(self, ended: Event) -> None:
