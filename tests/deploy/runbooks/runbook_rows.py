@@ -189,7 +189,7 @@ ROWS: dict[str, Row] = {
     "NeardupWebhookDead": Row(service.hook_dead, ((0, '"failure":"status 400"'),), perhaps=SLOW),
     "NeardupServiceSlow": Row(
         service.slow,
-        ((0, r'"seconds_p99":0?\.[1-9]'), (0, r'neardup_service_check_seconds_bucket{le="0.05"} [0-3]\.0')),
+        ((0, r'"seconds_p99":(0?\.)?[1-9]'), (0, r'neardup_service_check_seconds_bucket{le="0.05"} [0-3]\.0')),
     ),
     "NeardupWatermarkStands": Row(worker.watermark, ((11, "no matcher is a member"), (0, "partitions: 0"))),
     "NeardupDuplicatesJump": Row(worker.jump, ((0, '"status":"duplicate"'),)),
