@@ -58,7 +58,8 @@ def _expressions() -> Iterator[tuple[str, str]]:
                 if f"\n{f'def {name}(' if kept else f'{name} = '}" not in f"\n{source}":
                     continue
                 readers = source if name.startswith("_") else product
-                used = [method for method in METHODS if re.search(rf"\b{name}(\(\))?\.{method}\b", readers)]
+                called = set(re.findall(rf"\b{name}(?:\(\))?\.(\w+)", readers))
+                used = [method for method in METHODS if method in called]
                 yield f"{found.name}.{name}", " ".join(used or ["match", "search"])
 
 
