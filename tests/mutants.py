@@ -122,9 +122,8 @@ MUTANTS = (
         "        if not is_same or not start <= self.position <= end:\n",
         "        if not is_same or not start <= self.position:\n", (STANDBYS,)),
     Mutant(
-        "a standby goes beyond the commit", "simulation", "workers/neardup_workers/doing/stages/matching/standbys.py",
-        "table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False)",
-        "table.apply(stretch, publish=False)", (STANDBYS, SCHEDULES)),
+        "a standby goes beyond the commit", "simulation", TABLE,
+        "part = stretch if stretch.end <= end else stretch.until(end)", "part = stretch", (STANDBYS, SCHEDULES)),
     Mutant("an open step of a kept table counts as committed", "simulation", TABLE,
         "        if self._open and self.committed() == committed:\n",
         "        if self._open:\n", ("tests/workers/stages/test_shard_table.py", TURNS)),
