@@ -19,6 +19,7 @@ from neardup.documents.document import Document
 from neardup.errors import ConfigError
 from neardup.features.said.comparing_sets import letters_at, numbers_of, said_parts
 from neardup.features.said.names import names_in
+from neardup.features.said.spoken import ABBREVIATIONS
 from neardup.features.said.word_sets import (
     HEADER_UNITS,
     NO_WORDS,
@@ -27,6 +28,7 @@ from neardup.features.said.word_sets import (
     repeats_of,
     word_sets,
 )
+from neardup.features.said.word_tables import abbreviated
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold
 from neardup.features.texts.reading import HeldTexts
 from neardup.machine.compile import inlined, inner, kernel
@@ -44,10 +46,11 @@ from neardup.schemes.interface import (
 from neardup.schemes.signatures.banding import band_seeds, put_keys
 
 # Words of a run, letters of each at least, and how many runs of a text are keys. Then the letters of all such words
-# from which a text has keys, and from which it adds them, too: a part of a shorter text is a line.
-RUN_RULE = _RUN_WORDS, _LETTERS_MIN, _RUN_KEYS, _PART_LETTERS, _WHOLE_LETTERS = 3, 5, 10, 40, 140
-# Words of so many letters are apart in every script; those of two or four may overlap.
-_SURE_LETTERS = 3
+# from which a text has keys, and from which it adds them, too: a part of a shorter text is a line. Words of three
+# letters are apart in every script, as those of five or more; those of two or four may overlap.
+RUN_RULE = _RUN_WORDS, _LETTERS_MIN, _RUN_KEYS, _PART_LETTERS, _WHOLE_LETTERS, _SURE_LETTERS = 3, 5, 10, 40, 140, 3
+# A word that an abbreviation may stand for takes as many letters as the shortest of these.
+_SHORT_LETTERS = min(len(short) for short, word in ABBREVIATIONS.items() if len(word) >= _LETTERS_MIN)
 
 
 class TextPlan(Protocol):
@@ -149,19 +152,20 @@ def keys_with_runs(evidence: Evidence, bands: int, plan: SeededPlan) -> Keys:
     seeds, n = band_seeds(bands + 1, plan.seed), len(evidence.fixed)
     out, ends, added = np.empty(n * (bands + _RUN_KEYS), np.uint64), np.empty(n + 1, np.int64), np.empty(n, np.int64)
     sketches = np.ascontiguousarray(evidence.fixed)
-    count = _keys_with_runs(sketches, seeds, units, starts, plan.characters_min, out, ends, added)
+    count = _keys_with_runs(sketches, seeds, units, starts, plan.characters_min, abbreviated(), out, ends, added)
     return Keys(out[:count], ends, NO_PAYLOADS, added)
 
 
-@kernel("const u8[,], u64[], const u32[], const i64[], i64, u64[], i64[], i64[]", direct=True)
-def _keys_with_runs(sketches, seeds, units, starts, characters_min, out, ends, added):
+@kernel("const u8[,], u64[], const u32[], const i64[], i64, u32[], u64[], i64[], i64[]", direct=True)
+def _keys_with_runs(sketches, seeds, units, starts, characters_min, short, out, ends, added):
     at, bands = np.int64(0), len(seeds) - 1
     ends[0] = at
     for i in range(len(sketches)):
         put_keys(sketches[i], seeds[:bands], out[at : at + bands])
         at, added[i] = at + bands, bands
         if starts[i] < starts[i + 1]:
-            count, letters, least = _put_runs(units, starts[i], seeds[bands], out[at : at + _RUN_KEYS])
+            keys = out[at : at + _RUN_KEYS]
+            count, letters, least = _put_runs(units, starts[i], seeds[bands], characters_min, short, keys)
             if letters >= _PART_LETTERS and least >= characters_min:
                 at += count
                 added[i] += count if letters >= _WHOLE_LETTERS else 0
@@ -170,9 +174,10 @@ def _keys_with_runs(sketches, seeds, units, starts, characters_min, out, ends, a
 
 
 @inner
-def _put_runs(units, begin, seed, out):
+def _put_runs(units, begin, seed, characters_min, short, out):
     """Write the least hashes of the runs of the set that begins at ``begin``, ascending; return how many there are,
-    the letters of their words, and how long the text is at least."""
+    the letters of their words, and how long the text is at least, as far as ``characters_min`` asks for it. ``short``
+    are words that abbreviations stand for."""
     words, numbers = np.int64(units[begin + WORDS_UNIT]), np.int64(units[begin + NUMBERS_UNIT])
     repeats, names = repeats_of(units, begin)
     first = begin + HEADER_UNITS
@@ -180,10 +185,11 @@ def _put_runs(units, begin, seed, out):
     before, last, letters, read, kept, least = np.uint64(0), np.uint64(0), 0, 0, 0, -1
     for n in range(words):
         count = letters_at(units, classes, n)
-        if count >= _LETTERS_MIN or count == _SURE_LETTERS:
-            least += count + 1
         if count < _LETTERS_MIN:
+            least += count + 1 if count == _SURE_LETTERS else 0
             continue
+        if least < characters_min:
+            least += (_SHORT_LETTERS if _has(short, units[first + n]) else count) + 1
         word = np.uint64(units[first + n])
         letters, read = letters + count, read + 1
         run = mix64(mix64(before ^ seed) ^ last << np.uint64(32) ^ word)
@@ -191,6 +197,14 @@ def _put_runs(units, begin, seed, out):
             kept = _keep_least(out, kept, run)
         before, last = last, word
     return kept, letters, least
+
+
+@inlined
+def _has(words, word):
+    at = 0
+    while at < len(words) and words[at] != word:
+        at += 1
+    return at < len(words)
 
 
 @inlined

@@ -16,6 +16,7 @@ from verdict_sequences import NEW_SEQUENCES, TEXTS, WINDOW_SECONDS, words_of
 from neardup import Config, ConfigError, Deduplicator, Document, Verdict
 from neardup.documents.document import Column, DocumentColumns
 from neardup.features.said.names import names_in
+from neardup.features.said.spoken import ABBREVIATIONS
 from neardup.features.said.word_tables import _hash_of_word
 from neardup.features.texts.normalize import NormalForm
 from neardup.features.texts.reading import raw_texts_of
@@ -315,6 +316,17 @@ def test_no_text_below_the_least_length_has_runs_in_any_script() -> None:
             found += has_runs
             assert not has_runs or len(one) >= 60
     assert found > 150
+
+
+def test_a_line_of_abbreviations_is_not_as_long_as_the_words_that_they_stand_for() -> None:
+    """It is below the least length, so it is compared for equality only."""
+    config, short = Config(**SETTINGS["words"], characters_min=60), list(ABBREVIATIONS)
+    lines = [" ".join(short[n:] + short[:n])[: 59 - n] for n in range(len(short))]
+    lines.append("Avg oper shr cts, qtly div dlrs, govt revs pct, mths, yrs")
+    assert run_keys_of(config, *lines) == [set()] * len(lines)
+    report = " ".join([lines[-1], "harbour station council weather holiday cabinet library railway theatre company"])
+    decided = Deduplicator(config).decide([Document("a", report), Document("b", lines[-1])])
+    assert [one.status for one in decided] == ["original", "original"]
 
 
 def test_the_first_sentence_of_a_report_meets_it() -> None:

@@ -36,11 +36,14 @@ from neardup.features.said.word_tables import (
     FIRST_LETTER,
     IN_RUN,
     IN_WORD,
+    LETTERS_OF_RUN,
     NOTHING,
     SPAN_BITS,
     UNSPACED,
     WORDLIKE,
     hash_between,
+    one_stem,
+    stems_of,
     word_tables,
 )
 from neardup.features.texts.normalize import CodePoints
@@ -57,8 +60,8 @@ NO_WORDS = np.array([4 * HEADER_UNITS, 0, 0, 0], np.uint32)
 # Of the unit after the numbers: whether the text has more is its lowest bit, then come repeats, and repeats of names.
 _REPEATS_SHIFT, _NAMES_SHIFT = 1, 16
 _REPEATS_BITS = (1 << (_NAMES_SHIFT - _REPEATS_SHIFT)) - 1
-# Letters of a run of a word, and of a run in a script without blanks; the code point from which a letter is a syllable.
-_RUN, _IDEOGRAPH_RUN, _IDEOGRAPHS = 4, 2, 0x2E80
+# Letters of a run of syllables in a script without blanks, and the code point from which a letter is a syllable.
+_IDEOGRAPH_RUN, _IDEOGRAPHS = 2, 0x2E80
 # Weight of a word by its class: letters up to ``LETTERS_MAX``, and ``NAME_CLASSES`` more for a name; that of a run in a
 # script without blanks, and of a number.
 WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15, 5, 9, 9, 12, 12, 15], np.int64)
@@ -129,13 +132,6 @@ def _scratch(longest: int, names: int) -> _Scratch:
 
 
 _kept = _Kept()
-
-
-@inlined
-def _one_stem(token):
-    """Return the unit of a word that is one run: its hash as both of its hashes."""
-    half = np.uint32(token & np.uint64(0xFFFF))
-    return half | half << np.uint32(16)
 
 
 @kernel("CodePoints, Names, const word_tables.WordTables, _Scratch, bool, u32[], i64[]", direct=True)
@@ -256,10 +252,10 @@ def _take_word(codes, i, tables, scratch, mask, with_words):
     elif tables.spoken[at] == token:
         if tables.spans[at] != NOTHING and with_words and _is_new(tables.numbers[at], scratch, mask):
             first, letters = tables.spans[at] >> SPAN_BITS, tables.spans[at] & _LENGTH
-            stems = _stems(tables.letters, first, first + letters, tables.numbers[at])
+            stems = stems_of(tables.letters, first, first + letters, tables.numbers[at])
             _add_word(stems, _class_of(token, letters, scratch), scratch)
     elif with_words and _is_new(token, scratch, mask):
-        _add_word(_stems(codes, begin, i, token), _class_of(token, i - begin, scratch), scratch)
+        _add_word(stems_of(codes, begin, i, token), _class_of(token, i - begin, scratch), scratch)
     elif with_words and _is_name(token, scratch):
         _add_repeat(token, scratch, mask, scratch.name_repeats, 7)
     if i + 1 >= n or tables.kinds[codes[i]] & WORDLIKE or (i + 2 < n and tables.kinds[codes[i + 2]] & WORDLIKE):
@@ -276,7 +272,7 @@ def _take_word(codes, i, tables, scratch, mask, with_words):
 def _take_runs(codes, i, tables, scratch, mask, with_words):
     """Take the runs of a stretch without blanks that begins at i, and its numerals; return where it ends."""
     n, begin = np.int64(len(codes)), i
-    run = _IDEOGRAPH_RUN if codes[i] >= _IDEOGRAPHS else _RUN
+    run = _IDEOGRAPH_RUN if codes[i] >= _IDEOGRAPHS else LETTERS_OF_RUN
     while i < n and tables.kinds[codes[i]] & IN_RUN:
         i += 1
     if run == _IDEOGRAPH_RUN:
@@ -286,7 +282,7 @@ def _take_runs(codes, i, tables, scratch, mask, with_words):
         for at in range(begin, last + 1):
             token = hash_between(codes, at, min(at + run, i))
             if _is_new(token, scratch, mask):
-                _add_word(_one_stem(token), _RUN_CLASS, scratch)
+                _add_word(one_stem(token), _RUN_CLASS, scratch)
     return i
 
 
@@ -301,22 +297,6 @@ def _take_numerals(codes, i, tables, scratch, mask):
                 _add_number(token, scratch, mask)
             i = end - 1
         i += 1
-
-
-@inlined
-def _stems(codes, begin, end, token):
-    """Return the two hashes of a word: those of its two least runs, in one unit."""
-    if end - begin <= _RUN:
-        return _one_stem(token)
-    least, second = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
-    for at in range(begin, end - _RUN + 1):
-        h = hash_between(codes, at, at + _RUN)
-        if h < least:
-            least, second = h, least
-        elif h < second and h != least:
-            second = h
-    low, high = np.uint32(least & np.uint64(0xFFFF)), np.uint32(second & np.uint64(0xFFFF))
-    return low | high << np.uint32(16)
 
 
 @inlined

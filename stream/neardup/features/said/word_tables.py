@@ -34,6 +34,7 @@ DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) f
 # The rules of the cut, the hashes and the weights: a change of any is a new name.
 _RULES = "said-6"
 SPAN_BITS, NOTHING = 8, -1  # of the length in a span
+LETTERS_OF_RUN = 4  # of a word; the hashes of two runs of it are kept
 _CORRECTION = "correction"  # as which all words of correction count
 
 
@@ -115,6 +116,47 @@ def hash_between(codes, begin, end):
     for i in range(begin, end):
         h = next_hash(h, codes[i])
     return mix64(h)
+
+
+@inlined
+def one_stem(token):
+    """Return the unit of a word that is one run: its hash as both of its hashes."""
+    half = np.uint32(token & np.uint64(0xFFFF))
+    return half | half << np.uint32(16)
+
+
+@inlined
+def stems_of(codes, begin, end, token):
+    """Return the two hashes of a word: those of its two least runs, in one unit."""
+    if end - begin <= LETTERS_OF_RUN:
+        return one_stem(token)
+    least, second = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
+    for at in range(begin, end - LETTERS_OF_RUN + 1):
+        h = hash_between(codes, at, at + LETTERS_OF_RUN)
+        if h < least:
+            least, second = h, least
+        elif h < second and h != least:
+            second = h
+    low, high = np.uint32(least & np.uint64(0xFFFF)), np.uint32(second & np.uint64(0xFFFF))
+    return low | high << np.uint32(16)
+
+
+@functools.cache
+def abbreviated() -> npt.NDArray[np.uint32]:
+    """Return the words that abbreviations stand for, as units of a set."""
+    words = list(ABBREVIATIONS.values())
+    letters, ends = code_points_of("".join(words)).astype(np.uint32), np.cumsum([*map(len, words)])
+    out = np.empty(len(words), np.uint32)
+    _put_words(letters, ends, out)
+    return out
+
+
+@kernel("const u32[], const i64[], u32[]")
+def _put_words(letters, ends, out):
+    begin = np.int64(0)
+    for n in range(len(out)):
+        out[n] = stems_of(letters, begin, ends[n], hash_between(letters, begin, ends[n]))
+        begin = ends[n]
 
 
 def leading_hashes(codes: CodePoints) -> npt.NDArray[np.uint64]:
