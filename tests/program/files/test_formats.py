@@ -117,6 +117,24 @@ main()
     assert b"a defect of neardup (RecursionError('too deep') in fails, <string>:" in done.stderr
 
 
+def test_the_line_of_a_reader_that_fails_has_no_document(python: Run, tmp_path: Path) -> None:
+    """An error may hold all that was read."""
+    (tmp_path / "a.json").write_text(f"[{LINES[0]}]")
+    code = """
+import sys
+from neardup_workers.main import main
+from neardup_workers.outside.readers import formats
+def fails(*arguments):
+    (b"secret" * 100_000 + b"\\xff").decode()
+formats.FORMATS["array"] = formats.FORMATS["array"]._replace(read=fails)
+sys.argv = ["neardup", "run", "a.json"]
+main()
+"""
+    done = python("-c", code)
+    assert b"a defect of neardup (UnicodeDecodeError('utf-8', b'secret" in done.stderr
+    assert len(max(done.stderr.splitlines(), key=len)) < 1_000
+
+
 @pytest.mark.parametrize("delimiter", [",", ";"])
 def test_a_table_whose_cells_have_lines_is_known_by_its_header(neardup: Run, delimiter: str) -> None:
     """Also where a block ends inside of a cell."""

@@ -239,7 +239,7 @@ class EntryReader:
         except Exception as error:  # a defect of a reader ends its file, and never a run of many files
             _log.debug("the reader of %s failed", source, exc_info=True)
             at = traceback.extract_tb(error.__traceback__)[-1]
-            says = f"{FILE_REASONS['reader_failed']} ({error!r} in {at.name}, {at.filename}:{at.lineno})"
+            says = f"{FILE_REASONS['reader_failed']} ({error!r:.200} in {at.name}, {at.filename}:{at.lineno})"
             yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked, says=says)
 
     def _unpacked(self, path: str, file: Opened, is_stream: bool) -> Iterator[bytes | None]:
