@@ -225,6 +225,14 @@ def test_a_window_that_was_saved_knows_the_signals() -> None:
     assert (verdict.status, verdict.cluster, verdict.signal) == ("update", 0, "vector")
 
 
+def test_a_part_of_a_report_is_dropped_where_records_are_compared() -> None:
+    """It is no pair, and leads to the report by its words alone, whatever stands behind them."""
+    scheme, text = "signals:record=0.8,fields=model,brand,keys=model,hours=2", f"{FIRST} {OTHER} {THIRD}"
+    documents = [Document("a", text, 0.0, fields=RECORD), Document("b", text[:-110], 60.0)]
+    verdicts = Deduplicator(Config(scheme=scheme, novelty="words", verify="exact", k=3)).decide(documents)
+    assert [one.status for one in verdicts] == ["original", "duplicate"]
+
+
 def test_a_line_brings_the_signals_and_a_pair_names_its_own() -> None:
     """Vector as numbers or in base64; what has another type is no signal, but a vector that is none is refused. Fields
     are read where records are compared."""

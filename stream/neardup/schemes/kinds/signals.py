@@ -306,9 +306,10 @@ def _compared(a: Evidence, b: Evidence, plan: SignalPlan) -> Iterator[tuple[Part
 
 
 def said(newer: Evidence, older: Evidence, plan: SignalPlan) -> Said | None:
-    """What the newer texts say that the older ones have said."""
+    """What the newer texts say that the older ones have said: words stand first in the ragged part, and nothing else is
+    read, as leads have no fixed part."""
     function = sets.SCHEME.said
-    return None if function is None else function(_text(newer, plan), _text(older, plan), plan.text)
+    return None if function is None else function(newer, older, plan.text)
 
 
 def signing(plan: SignalPlan) -> tuple[object, ...]:
