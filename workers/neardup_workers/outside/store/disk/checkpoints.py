@@ -37,8 +37,9 @@ from neardup_workers.outside.store.disk.sums import PageSums
 
 # Pages that change often are moved once in this time.
 _SECONDS = 1.0
-# Pages of 1 kB: 34 MB of changes, which more than a thousand steps make.
-_PAGES_MAX = 1 << 15
+# Pages of 1 kB: 4 MB of changes, a second of checks one by one. A disk takes a COMMIT that overwrites in two thirds of
+# the time of one by which the file grows.
+_PAGES_MAX = 1 << 12
 # A start checks the checksums of pages for so long, else those of rows, which takes longer; the service checks the rest
 # of the pages. It is a second for a million documents without texts.
 _CHECK_SECONDS = 3.0
