@@ -39,7 +39,7 @@ _CUTS = {
     "the first half": (0, 1 / 2, 0.99),
     "the first third": (0, 1 / 3, 0.985),
     "the middle third": (1 / 3, 2 / 3, 0.97),
-    "the first quarter": (0, 1 / 4, 0.94),
+    "the first quarter": (0, 1 / 4, 0.93),
 }
 _CUT_CHARACTERS_MIN = 600  # a third of a shorter report is a line
 _CUT_EVERY: dict[Size, int] = {"smoke": 20, "default": 10, "large": 1}
